@@ -1,0 +1,1 @@
+"""egraph-opt: an equality-saturation optimizer for ONNX models."""

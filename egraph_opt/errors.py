@@ -1,0 +1,42 @@
+"""Every error that egraph-opt raises on purpose, in one tree.
+
+    EgraphOptError
+    ├── UsageError          exit 2   an option is wrong
+    ├── InvalidModelError   exit 3   the model cannot be used as it is
+    ├── BudgetError         exit 6   a limit was reached before there was any result
+    └── UnsoundRuleError    exit 4   a rule broke an invariant: our fault, please report it
+
+Each message is one sentence that names the cause, and where there is one, the remedy.
+"""
+
+from __future__ import annotations
+
+
+class EgraphOptError(Exception):
+    """Base class; ``exit_code`` is what the command line returns."""
+
+    exit_code = 4
+
+
+class UsageError(EgraphOptError):
+    """An option or argument cannot be used: unknown name, wrong shape, unwritable output."""
+
+    exit_code = 2
+
+
+class InvalidModelError(EgraphOptError):
+    """The input is not a valid ONNX model, or a part of it is missing."""
+
+    exit_code = 3
+
+
+class BudgetError(EgraphOptError):
+    """Time or memory ran out before there was anything to return."""
+
+    exit_code = 6
+
+
+class UnsoundRuleError(EgraphOptError):
+    """Two classes with different concrete types became equal: a rule is wrong."""
+
+    exit_code = 4

@@ -1,0 +1,120 @@
+"""The tensor graph: hash-consed nodes in topological order.
+
+A node is an operator of the table in ``egraph_opt.ops`` applied to earlier nodes. Leaves are nodes too:
+``Input`` (attribute: name), ``Const`` (attribute: id in the graph's table of constants) and ``Opaque`` without
+operands. An operator with several outputs is one node of tuple type; ``Get`` selects an output.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egraph_opt.ir.types import TensorType, Type
+
+AttrValue = object
+"""An attribute: int, float, str, bytes, bool, a Size, or a tuple of those; equal when the ``repr`` is equal."""
+
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """``op`` applied to ``operands`` (indices of earlier nodes), with ``attrs`` in the operator's order."""
+
+    op: str
+    attrs: tuple[AttrValue, ...] = ()
+    operands: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, tuple[int, ...]]:
+        # repr, because 0.0 == -0.0 and nan != nan
+        return self.op, repr(self.attrs), self.operands
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A tensor known before the model runs. ``load`` reads it on demand; external data stays on disk."""
+
+    type: TensorType
+    key: str
+    load: Callable[[], Array]
+    names: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(array: Array, dtype: str | None = None) -> Constant:
+        """The constant that holds ``array``; ``dtype`` where NumPy's name is not ours (4-bit types)."""
+        kind = dtype or array.dtype.name
+        if array.dtype.kind in "OSU":
+            kind, digest = "string", hashlib.sha256(repr(array.tolist()).encode()).hexdigest()
+        else:
+            digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+        return Constant(TensorType(kind, array.shape), f"{kind}{array.shape}:{digest}", lambda: array)
+
+
+@dataclass
+class TensorGraph:
+    """Nodes in topological order, each with its type; ``outputs`` are node indices, in the model's order.
+
+    ``add`` is the only way in; it returns the existing node when an equal one is there. ``opaques`` holds what
+    opaque nodes stand for; the graph itself never looks inside.
+    """
+
+    nodes: list[Node] = field(default_factory=list[Node])
+    types: list[Type] = field(default_factory=list[Type])
+    outputs: tuple[int, ...] = ()
+    constants: list[Constant] = field(default_factory=list[Constant])
+    opaques: list[object] = field(default_factory=list[object])
+    names: dict[int, str] = field(default_factory=dict[int, str])
+    _index: dict[tuple[str, str, tuple[int, ...]], int] = field(default_factory=dict, repr=False)
+    _constant_index: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def add(self, op: str, attrs: Sequence[AttrValue], operands: Sequence[int], type_: Type) -> int:
+        """Index of the node ``op(attrs, operands)``, added if it is new."""
+        node = Node(op, tuple(attrs), tuple(operands))
+        found = self._index.get(node.key)
+        if found is not None:
+            return found
+        self.nodes.append(node)
+        self.types.append(type_)
+        self._index[node.key] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def intern(self, constant: Constant) -> int:
+        """Id of ``constant`` in the table; equal bits, dtype and shape share one id."""
+        found = self._constant_index.setdefault(constant.key, len(self.constants))
+        if found == len(self.constants):
+            self.constants.append(constant)
+        elif constant.names:
+            old = self.constants[found]
+            names = tuple(dict.fromkeys(old.names + constant.names))
+            self.constants[found] = Constant(old.type, old.key, old.load, names)
+        return found
+
+    def constant(self, constant: Constant) -> int:
+        """Index of the ``Const`` node that holds ``constant``."""
+        return self.add("Const", (self.intern(constant),), (), constant.type)
+
+    def value(self, index: int) -> Array | None:
+        """The array of a ``Const`` node, or ``None`` for any other node."""
+        node = self.nodes[index]
+        if node.op != "Const":
+            return None
+        (key,) = node.attrs
+        assert isinstance(key, int)
+        return self.constants[key].load()
+
+    def live(self, roots: Iterable[int] | None = None) -> list[int]:
+        """Indices that ``roots`` (the outputs by default) need, in topological order."""
+        seen: set[int] = set()
+        stack = list(self.outputs if roots is None else roots)
+        while stack:
+            index = stack.pop()
+            if index not in seen:
+                seen.add(index)
+                stack.extend(self.nodes[index].operands)
+        return sorted(seen)
