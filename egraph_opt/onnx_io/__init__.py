@@ -1,1 +1,18 @@
-"""."""
+"""ONNX in and out: files to models, models to tensor graphs, and back with the interface intact."""
+
+from egraph_opt.onnx_io.exporter import OpsetError, export_graph, export_model, needed_opset
+from egraph_opt.onnx_io.importer import Imported, import_model
+from egraph_opt.onnx_io.load import load_model, to_ir
+from egraph_opt.onnx_io.save import save_model
+
+__all__ = [
+    "Imported",
+    "OpsetError",
+    "export_graph",
+    "export_model",
+    "import_model",
+    "load_model",
+    "needed_opset",
+    "save_model",
+    "to_ir",
+]

@@ -1,0 +1,254 @@
+"""A tensor graph as an ONNX model: same inputs, outputs, names, types and metadata as the model it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx
+import onnx_ir
+
+from egraph_opt.errors import EgraphOptError
+from egraph_opt.ir import Constant, Size, SizeExpr, TensorGraph, TensorType, Type
+from egraph_opt.onnx_io.importer import Imported
+from egraph_opt.onnx_io.opaque import OpaqueNode
+from egraph_opt.onnx_io.shapes import usable_name
+from egraph_opt.ops import Lowering, Sink, operator
+from egraph_opt.ops.lowering import ONNX_DTYPES
+
+Values = tuple[onnx_ir.Value, ...]
+
+
+class OpsetError(EgraphOptError):
+    """The graph needs a newer opset than an opaque node of the model can be carried into."""
+
+
+def needed_opset(graph: TensorGraph, floor: int) -> int:
+    """The lowest opset, at least ``floor``, in which every live node can be written."""
+    needed = floor
+    for index in graph.live():
+        node = graph.nodes[index]
+        if node.op not in ("Input", "Const", "Opaque", "Get"):
+            types = [graph.types[i] for i in node.operands]
+            needed = max(needed, operator(node.op).opset(node.attrs, types))  # type: ignore[arg-type]
+    return needed
+
+
+def export_model(imported: Imported, graph: TensorGraph) -> onnx_ir.Model:
+    """``graph``, whose inputs and outputs are those of ``imported``, as a model with the same interface.
+
+    The opset is the model's own unless a node needs a newer one.
+
+    Raises:
+        OpsetError: a newer opset is needed, and an opaque node means something else there.
+    """
+    old = imported.model
+    opset = needed_opset(graph, imported.opset)
+    if opset > imported.opset:
+        for kept in _opaque_nodes(graph):
+            if not kept.unchanged_between(imported.opset, opset):
+                raise OpsetError(f"{kept.node.op_type} cannot be carried from opset {imported.opset} to {opset}")
+    writer = _Writer(graph, opset, _reserved_names(old.graph))
+    inputs = [_copy_value(v) for v in old.graph.inputs if v.name in imported.input_types]
+    writer.place_inputs(inputs)
+    writer.place_nodes()
+    outputs = writer.outputs([(v.name or "", v) for v in old.graph.outputs])
+    overridable = [v for v in inputs if v.const_value is not None]
+    new = writer.finish(inputs, outputs, overridable, old.graph)
+    imports = dict(old.opset_imports)
+    imports["" if "" in imports or "ai.onnx" not in imports else "ai.onnx"] = opset
+    if not imported.opset and not any(n.domain == "" for n in new):
+        imports = dict(old.opset_imports)
+    new.opset_imports.update(imports)
+    return onnx_ir.Model(
+        new,
+        ir_version=_ir_version(old.ir_version, imported.opset, opset),
+        producer_name=old.producer_name,
+        producer_version=old.producer_version,
+        domain=old.domain,
+        model_version=old.model_version,
+        doc_string=old.doc_string,
+        functions=list(old.functions.values()),
+        metadata_props=dict(old.metadata_props),
+    )
+
+
+def export_graph(
+    graph: TensorGraph,
+    inputs: Sequence[tuple[str, TensorType]],
+    outputs: Sequence[str],
+    *,
+    opset: int,
+    ir_version: int = 10,
+) -> onnx_ir.Model:
+    """A tensor graph on its own, with the given inputs, as a model; ``outputs`` names ``graph.outputs`` in order."""
+    writer = _Writer(graph, opset, set())
+    values = [_new_value(name, type_) for name, type_ in inputs]
+    writer.place_inputs(values)
+    writer.place_nodes()
+    declared = [(name, _new_value(name, graph.types[i])) for name, i in zip(outputs, graph.outputs, strict=True)]
+    new = writer.finish(values, writer.outputs(declared), [], None)
+    new.opset_imports[""] = opset
+    return onnx_ir.Model(new, ir_version=ir_version, producer_name="egraph-opt")
+
+
+class _Writer:
+    def __init__(self, graph: TensorGraph, opset: int, reserved: set[str]) -> None:
+        self.graph, self.sink = graph, Sink(opset)
+        self.values: dict[int, Values] = {}
+        self.taken = set(reserved)
+
+    def place_inputs(self, inputs: Iterable[onnx_ir.Value]) -> None:
+        by_name = {value.name: value for value in inputs}
+        self.taken |= {name for name in by_name if name}
+        for index, node in enumerate(self.graph.nodes):
+            if node.op == "Input" and node.attrs[0] in by_name:
+                self.values[index] = (by_name[str(node.attrs[0])],)
+
+    def place_nodes(self) -> None:
+        for index in self.graph.live():
+            if index not in self.values:
+                self.values[index] = self._place(index)
+
+    def _place(self, index: int) -> Values:
+        node, type_ = self.graph.nodes[index], self.graph.types[index]
+        if node.op == "Const":
+            return (self._constant(self.graph.constants[int(str(node.attrs[0]))]),)
+        if node.op == "Get":
+            return (self.values[node.operands[0]][int(str(node.attrs[0]))],)
+        inputs = tuple(self.values[i][0] for i in node.operands)
+        if node.op == "Opaque":
+            kept = self.graph.opaques[int(str(node.attrs[0]))]
+            assert isinstance(kept, OpaqueNode)
+            self.sink.nodes.append(kept.emit(inputs))
+            return tuple(self.sink.nodes[-1].outputs)
+        operand_types = tuple(self.graph.types[i] for i in node.operands)
+        made = operator(node.op).to_onnx(Lowering(self.sink, node.attrs, inputs, operand_types, type_))
+        return made if isinstance(made, tuple) else (made,)
+
+    def _constant(self, constant: Constant) -> onnx_ir.Value:
+        dtype = onnx_ir.DataType[ONNX_DTYPES[constant.type.dtype]]
+        shape = onnx_ir.Shape(constant.type.numbers())
+        array = constant.load()
+        tensor: onnx_ir.TensorProtocol
+        if dtype == onnx_ir.DataType.STRING:
+            tensor = onnx_ir.StringTensor(array.astype(object), shape=shape)
+        else:
+            tensor = onnx_ir.Tensor(array, dtype=dtype, shape=shape)
+        name = next((n for n in constant.names if n not in self.taken), None)
+        value = onnx_ir.Value(name=name, type=onnx_ir.TensorType(dtype), shape=shape, const_value=tensor)
+        if name:
+            self.taken.add(name)
+        self.sink.initializers.append(value)
+        return value
+
+    def outputs(self, declared: Sequence[tuple[str, onnx_ir.Value]]) -> list[onnx_ir.Value]:
+        """The output values, in order, named as declared; a value that already has a role is passed on by Identity."""
+        fixed = {v for values in self.values.values() for v in values if v.producer() is None}
+        results: list[onnx_ir.Value] = []
+        self.taken |= {name for name, _ in declared}
+        for (name, like), index in zip(declared, self.graph.outputs, strict=True):
+            (value,) = self.values[index]
+            if value in fixed:
+                (value,) = self.sink.node("Identity", [value], {})
+            fixed.add(value)
+            value.name, value.type, value.shape = name, like.type, like.shape
+            value.doc_string = like.doc_string
+            value.metadata_props.update(like.metadata_props)
+            results.append(value)
+        return results
+
+    def finish(
+        self,
+        inputs: Sequence[onnx_ir.Value],
+        outputs: Sequence[onnx_ir.Value],
+        overridable: Sequence[onnx_ir.Value],
+        like: onnx_ir.Graph | None,
+    ) -> onnx_ir.Graph:
+        self._name_values(set(inputs) | set(outputs))
+        return onnx_ir.Graph(
+            list(inputs),
+            list(outputs),
+            nodes=self.sink.nodes,
+            initializers=[*overridable, *self.sink.initializers],
+            name=like.name if like else "main",
+            doc_string=like.doc_string if like else None,
+            metadata_props=dict(like.metadata_props) if like else None,
+        )
+
+    def _name_values(self, named: set[onnx_ir.Value]) -> None:
+        for index in self.graph.live():  # values that existed in the model keep their names
+            name = self.graph.names.get(index)
+            values = self.values[index]
+            if name and len(values) == 1 and values[0] not in named and name not in self.taken:
+                values[0].name = name
+                named.add(values[0])
+                self.taken.add(name)
+        for count, value in enumerate(self._all_values()):
+            if value not in named and not (value.name and value.producer() is None):
+                producer = value.producer()
+                value.name = self._fresh(f"{producer.op_type}_{count}" if producer else f"constant_{count}")
+        names: set[str] = set()
+        for count, node in enumerate(self.sink.nodes):
+            if not node.name or node.name in names:
+                node.name = f"{node.op_type}_{count}"
+            names.add(node.name)
+
+    def _all_values(self) -> list[onnx_ir.Value]:
+        return [*self.sink.initializers, *(v for node in self.sink.nodes for v in node.outputs)]
+
+    def _fresh(self, stem: str) -> str:
+        name, count = stem, 0
+        while name in self.taken:
+            count += 1
+            name = f"{stem}_{count}"
+        self.taken.add(name)
+        return name
+
+
+def _opaque_nodes(graph: TensorGraph) -> list[OpaqueNode]:
+    live = [graph.nodes[i] for i in graph.live()]
+    found = [graph.opaques[int(str(node.attrs[0]))] for node in live if node.op == "Opaque"]
+    return [kept for kept in found if isinstance(kept, OpaqueNode)]
+
+
+def _reserved_names(graph: onnx_ir.Graph) -> set[str]:
+    """Names inside subgraphs: a new name of the outer graph must not hide behind one of those."""
+    names: set[str] = set()
+    for inner in graph.subgraphs():
+        if inner is graph:
+            continue
+        values = [*inner.inputs, *inner.initializers.values(), *(v for n in inner for v in n.outputs)]
+        names |= {value.name for value in values if value.name}
+    return names
+
+
+def _copy_value(value: onnx_ir.Value) -> onnx_ir.Value:
+    copy = onnx_ir.Value(
+        name=value.name,
+        type=value.type,
+        shape=value.shape.copy() if value.shape is not None else None,
+        doc_string=value.doc_string,
+        const_value=value.const_value,
+        metadata_props=dict(value.metadata_props),
+    )
+    return copy
+
+
+def _new_value(name: str, type_: Type) -> onnx_ir.Value:
+    if not isinstance(type_, TensorType):
+        return onnx_ir.Value(name=name)
+    dtype = onnx_ir.TensorType(onnx_ir.DataType[ONNX_DTYPES[type_.dtype]])
+    return onnx_ir.Value(name=name, type=dtype, shape=onnx_ir.Shape([_dim(size) for size in type_.shape]))
+
+
+def _dim(size: Size) -> int | str | None:
+    if isinstance(size, SizeExpr):
+        return str(size) if usable_name(str(size)) else None
+    return size
+
+
+def _ir_version(old: int, old_opset: int, opset: int) -> int:
+    version = max(old, 4)  # from IR 4 on initializers need not be inputs
+    if opset > old_opset:
+        version = max(version, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", opset)]))
+    return version

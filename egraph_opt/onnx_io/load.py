@@ -1,0 +1,82 @@
+"""Reads an ONNX model and says in one sentence what is wrong with it, if anything is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx_ir
+from google.protobuf.message import DecodeError
+
+from egraph_opt.errors import InvalidModelError, UsageError
+
+OLDEST_OPSET = 9
+Model = str | Path | onnx.ModelProto | onnx_ir.Model
+
+
+def to_ir(model: Model) -> onnx_ir.Model:
+    """Any accepted kind of model as an ``onnx_ir.Model`` that the caller does not share.
+
+    Raises:
+        UsageError, InvalidModelError: as ``load_model``.
+    """
+    if isinstance(model, onnx_ir.Model):
+        clone = model.clone()
+        _check_opsets(dict(clone.opset_imports), "the model")
+        return clone
+    if isinstance(model, onnx.ModelProto):
+        _check_proto(model, "the model")
+        return onnx_ir.from_proto(model)
+    return load_model(model)
+
+
+def load_model(path: str | Path) -> onnx_ir.Model:
+    """The model in a file; external data stays on disk.
+
+    Raises:
+        UsageError: there is no such file.
+        InvalidModelError: it is no valid ONNX model, or its external data is missing or outside its folder.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    if path.stat().st_size == 0:
+        raise InvalidModelError(f"{path} is empty: it is no ONNX model")
+    try:
+        proto = onnx.load(str(path), load_external_data=False)
+    except DecodeError:
+        raise InvalidModelError(f"{path} is no ONNX model, or it was cut off: download or export it again") from None
+    if not proto.HasField("graph"):
+        raise InvalidModelError(f"{path} holds no graph: it is no ONNX model")
+    _check_proto(proto, str(path), path)
+    return onnx_ir.load(path)
+
+
+def _check_proto(proto: onnx.ModelProto, name: str, path: Path | None = None) -> None:
+    _check_opsets({o.domain: o.version for o in proto.opset_import}, name)
+    try:
+        onnx.checker.check_model(str(path) if path else proto)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise InvalidModelError(f"{name} fails ONNX's checker: {_first_line(error)}") from None
+
+
+def _check_opsets(opsets: dict[str, int], name: str) -> None:
+    version = opsets.get("", opsets.get("ai.onnx"))
+    newest = onnx.defs.onnx_opset_version()
+    if version is None:
+        if set(opsets) - {"", "ai.onnx"}:
+            return  # only custom operators: nothing of ONNX's own to misread
+        raise InvalidModelError(f"{name} does not say which opset it uses")
+    if version > newest:
+        raise InvalidModelError(
+            f"{name} uses opset {version}, but the installed onnx knows opsets up to {newest}: upgrade onnx"
+        )
+    if version < OLDEST_OPSET:
+        raise InvalidModelError(
+            f"{name} uses opset {version}; convert it to {OLDEST_OPSET} or newer first (onnx.version_converter)"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

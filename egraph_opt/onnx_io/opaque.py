@@ -1,0 +1,109 @@
+"""Nodes that are kept bit for bit: their attributes, subgraphs, and the outer values that the subgraphs use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+import onnx_ir
+
+
+@dataclass(frozen=True)
+class OpaqueNode:
+    """An ONNX node that the optimizer does not look into.
+
+    Attributes:
+        present: which of the node's inputs are given; the operands in the tensor graph are those, then the captures.
+        captures: values of the outer graph that its subgraphs use.
+    """
+
+    node: onnx_ir.Node
+    present: tuple[bool, ...]
+    captures: tuple[onnx_ir.Value, ...]
+
+    @staticmethod
+    def of(node: onnx_ir.Node) -> OpaqueNode:
+        return OpaqueNode(node, tuple(v is not None for v in node.inputs), tuple(_captures(node)))
+
+    def emit(self, operands: Sequence[onnx_ir.Value]) -> onnx_ir.Node:
+        """A new node with the same attributes, on other operands; nothing is shared with the old graph."""
+        given = iter(operands)
+        inputs = [next(given) if here else None for here in self.present]
+        captured = dict(zip(self.captures, given, strict=True))
+        attributes = [_clone_attribute(attr, captured) for attr in self.node.attributes.values()]
+        copy = onnx_ir.Node(
+            self.node.domain,
+            self.node.op_type,
+            inputs,
+            attributes,
+            overload=self.node.overload,
+            num_outputs=len(self.node.outputs),
+            name=self.node.name,
+            doc_string=self.node.doc_string,
+            metadata_props=dict(self.node.metadata_props),
+        )
+        for old, new in zip(self.node.outputs, copy.outputs, strict=True):
+            new.type, new.shape = old.type, old.shape
+        return copy
+
+    def unchanged_between(self, old: int, new: int) -> bool:
+        """Whether every ONNX operator in here means the same in both opsets of the default domain."""
+        nodes = [self.node, *(n for graph in _subgraphs(self.node) for n in graph.all_nodes())]
+        return all(n.domain not in ("", "ai.onnx") or _since(n.op_type, old) == _since(n.op_type, new) for n in nodes)
+
+
+def _since(op_type: str, opset: int) -> int:
+    try:
+        return onnx.defs.get_schema(op_type, opset).since_version
+    except onnx.defs.SchemaError:
+        return -1
+
+
+def _subgraphs(node: onnx_ir.Node) -> Iterator[onnx_ir.Graph]:
+    for attr in node.attributes.values():
+        if attr.type == onnx_ir.AttributeType.GRAPH:
+            yield attr.as_graph()
+        elif attr.type == onnx_ir.AttributeType.GRAPHS:
+            yield from attr.as_graphs()
+
+
+def _captures(node: onnx_ir.Node) -> list[onnx_ir.Value]:
+    """Values of the enclosing graph that the node's subgraphs use, at any depth, in order of first use."""
+    found: dict[onnx_ir.Value, None] = {}
+    for graph in _subgraphs(node):
+        for value in _free_values(graph):
+            found[value] = None
+    return list(found)
+
+
+def _free_values(graph: onnx_ir.Graph) -> list[onnx_ir.Value]:
+    bound = {*graph.inputs, *graph.initializers.values()}
+    free: dict[onnx_ir.Value, None] = {}
+    for node in graph:
+        used = [v for v in node.inputs if v is not None] + _captures(node)
+        free.update((v, None) for v in used if v not in bound)
+        bound.update(node.outputs)
+    free.update((v, None) for v in graph.outputs if v not in bound)
+    return list(free)
+
+
+def _clone_attribute(attr: onnx_ir.Attr, captured: Mapping[onnx_ir.Value, onnx_ir.Value]) -> onnx_ir.Attr:
+    if attr.type == onnx_ir.AttributeType.GRAPH:
+        return onnx_ir.AttrGraph(attr.name, _clone_graph(attr.as_graph(), captured))
+    if attr.type == onnx_ir.AttributeType.GRAPHS:
+        return onnx_ir.AttrGraphs(attr.name, [_clone_graph(graph, captured) for graph in attr.as_graphs()])
+    return attr
+
+
+def _clone_graph(graph: onnx_ir.Graph, captured: Mapping[onnx_ir.Value, onnx_ir.Value]) -> onnx_ir.Graph:
+    clone = graph.clone(allow_outer_scope_values=True)
+    for node in clone.all_nodes():
+        for index, value in enumerate(node.inputs):
+            if value in captured:
+                node.replace_input_with(index, captured[value])
+    for inner in [clone, *clone.subgraphs()]:
+        for index, value in enumerate(inner.outputs):
+            if value in captured:
+                inner.outputs[index] = captured[value]
+    return clone
