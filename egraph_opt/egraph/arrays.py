@@ -37,9 +37,7 @@ class EGraph:
     class_count: int
 
     @staticmethod
-    def build(
-        nodes: Sequence[tuple[str, int, Sequence[int]]], roots: Sequence[int], class_count: int
-    ) -> EGraph:
+    def build(nodes: Sequence[tuple[str, int, Sequence[int]]], roots: Sequence[int], class_count: int) -> EGraph:
         """From ``(label, class, operand classes)`` per e-node."""
         offsets = np.zeros(len(nodes) + 1, np.int64)
         np.cumsum([len(children) for _, _, children in nodes], out=offsets[1:])
