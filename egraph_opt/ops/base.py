@@ -1,0 +1,242 @@
+"""What one operator declares. Everything else in the program reads it from here.
+
+An operator is a subclass of ``Operator`` (or a row of a family such as ``Unary``) in one file of this room; the file
+ends with ``OPERATORS = (...)`` and the registry finds it. Operators keep ONNX's names and, where they have them, ONNX's
+attributes, with every default written out; what ONNX passes as a constant operand (axes, target shapes, split sizes) is
+an attribute here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import onnx_ir
+from numpy.typing import NDArray
+
+from egraph_opt.ir import AttrValue, Size, SizeExpr, TensorType, Type, evaluate, product
+
+if TYPE_CHECKING:
+    from egraph_opt.ops.lowering import Lowering
+    from egraph_opt.ops.source import Source
+
+Array = NDArray[np.generic]
+Attrs = tuple[AttrValue, ...]
+Types = Sequence[TensorType]
+Rng = np.random.Generator
+
+
+class IllTyped(ValueError):
+    """The operator cannot be applied to operands of these types."""
+
+
+class Unsupported(Exception):
+    """This ONNX node cannot be expressed by the operator table; it stays opaque. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """An attribute. ``int`` ones are written as numbers in rules and in egglog; others are ids of a value table."""
+
+    name: str
+    kind: Literal["int", "value"] = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Attributes and operand types that fit an operator; what gates and fuzzers draw their cases from."""
+
+    attrs: Attrs
+    types: tuple[TensorType, ...]
+
+
+class Operator:
+    """One operator: parameters, type rule, semantics, ONNX in and out, cost in operations and bytes.
+
+    ``ring`` says how the operator acts on numbers modulo a prime, which is how rules are checked on many shapes:
+    ``exact`` (additions, multiplications and data movement only), ``oracle`` (element-wise and non-linear: any
+    function will do) or ``no`` (needs an order or a division).
+    """
+
+    name: str
+    params: tuple[Param, ...] = ()
+    arity: tuple[int, int | None] = (1, 1)
+    outputs: int | None = 1  # None: the attributes decide, and the type is a TupleType
+    ring: Literal["exact", "oracle", "no"] = "no"
+    min_opset: int = 9
+    onnx_names: tuple[str, ...] = ()  # ONNX operators of the default domain that ``from_onnx`` understands
+
+    def infer(self, attrs: Attrs, types: Types) -> Type:
+        """The type of the result.
+
+        Raises:
+            IllTyped: the operands do not fit.
+        """
+        raise NotImplementedError(self.name)
+
+    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array | tuple[Array, ...]:
+        """The value in NumPy, in the operands' own dtype; also on float64 and on int64 residues."""
+        raise NotImplementedError(self.name)
+
+    def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
+        """Fills in what is ``None`` among ``attrs`` and ``types`` at random, so that ``infer`` accepts it.
+
+        Sizes are small and differ between axes; ``None`` when what is given cannot be completed.
+        """
+        raise NotImplementedError(self.name)
+
+    def from_onnx(self, source: Source) -> int | tuple[int, ...]:
+        """Node index (one per output) that computes the ONNX node ``source`` in the graph under construction.
+
+        Raises:
+            Unsupported: with the reason, in words for the user.
+        """
+        raise Unsupported(f"{source.op_type} has no importer")
+
+    def to_onnx(self, low: Lowering) -> onnx_ir.Value | tuple[onnx_ir.Value, ...]:
+        """Emits ONNX nodes for this operator; by default one node of the same name and attributes."""
+        attributes = {p.name: value for p, value in zip(self.params, low.attrs, strict=True)}
+        return low.op(self.name, low.inputs, **attributes)
+
+    def opset(self, attrs: Attrs, types: Types) -> int:
+        """The lowest opset that ``to_onnx`` can write for these attributes."""
+        return self.min_opset
+
+    def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
+        """Arithmetic operations for static types; one per element of the result by default."""
+        return int(product(result.numbers())) if isinstance(result, TensorType) else 0
+
+    def moves_data(self, attrs: Attrs) -> bool:
+        """False when a runtime can answer without touching the elements (a reshape)."""
+        return True
+
+    def limits(self, attrs: Attrs, types: Types) -> tuple[tuple[int, int] | None, ...]:
+        """Per operand the lowest and highest value that it may hold (indices), ``None`` where anything goes."""
+        return (None,) * len(types)
+
+
+def ints(value: AttrValue) -> tuple[int, ...]:
+    """``value`` as a tuple of numbers.
+
+    Raises:
+        IllTyped: it is something else (a symbolic size, for example).
+    """
+    if not isinstance(value, tuple) or not all(isinstance(v, int) for v in value):
+        raise IllTyped(f"{value!r} is not a list of numbers")
+    return value  # type: ignore[return-value]
+
+
+def integer(value: AttrValue) -> int:
+    """``value`` as a number; raises IllTyped otherwise."""
+    if not isinstance(value, int):
+        raise IllTyped(f"{value!r} is not a number")
+    return value
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises IllTyped with ``message`` unless ``condition`` holds."""
+    if not condition:
+        raise IllTyped(message)
+
+
+def broadcast(shapes: Sequence[tuple[Size, ...]]) -> tuple[Size, ...]:
+    """NumPy's and ONNX's multidirectional broadcasting; two different symbols do not broadcast.
+
+    Raises:
+        IllTyped: the shapes do not fit.
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    result: list[Size] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if result[axis] == 1:
+                result[axis] = size
+            elif size not in (1, result[axis]):
+                raise IllTyped(f"shapes {[list(s) for s in shapes]} do not broadcast")
+    return tuple(result)
+
+
+def concrete(value: AttrValue, sizes: dict[str, int]) -> AttrValue:
+    """``value`` with every symbolic size replaced by its number."""
+    if isinstance(value, SizeExpr):
+        return evaluate(value, sizes)
+    if isinstance(value, tuple):
+        return tuple(concrete(v, sizes) for v in value)
+    return value
+
+
+def concrete_type(type_: TensorType, sizes: dict[str, int]) -> TensorType:
+    """``type_`` with every symbolic size replaced by its number."""
+    return TensorType(type_.dtype, tuple(evaluate(s, sizes) for s in type_.shape))
+
+
+def random_shape(rng: Rng, rank: int | None = None, low: int = 1, high: int = 4) -> tuple[int, ...]:
+    """A small shape; sizes are drawn independently, 1 included."""
+    count = int(rng.integers(0, 5)) if rank is None else rank
+    return tuple(int(n) for n in rng.integers(low, high + 1, count))
+
+
+def distinct_shape(rng: Rng, rank: int | None = None) -> tuple[int, ...]:
+    """A small shape with a different size on every axis, sometimes with a 1 among them."""
+    count = int(rng.integers(1, 5)) if rank is None else rank
+    shape = [int(n) for n in rng.permutation(np.arange(2, 4 + count))[:count]]
+    if count and rng.random() < 0.25:
+        shape[int(rng.integers(count))] = 1
+    return tuple(shape)
+
+
+def normal_axis(axis: AttrValue, rank: int) -> int:
+    """``axis`` counted from the front.
+
+    Raises:
+        IllTyped: there is no such axis.
+    """
+    number = integer(axis)
+    require(-rank <= number < rank, f"no axis {number} in a tensor of rank {rank}")
+    return number % rank
+
+
+def sizes(value: AttrValue) -> tuple[Size, ...]:
+    """``value`` as a shape; raises IllTyped otherwise."""
+    if not isinstance(value, tuple):
+        raise IllTyped(f"{value!r} is not a shape")
+    for size in value:
+        require(isinstance(size, SizeExpr) or (isinstance(size, int) and size >= 0), f"{size!r} is not a size")
+    return value  # type: ignore[return-value]
+
+
+def fitting(declared: Operator, attrs: Sequence[AttrValue], types: Sequence[TensorType]) -> Sample | None:
+    """The sample of these attributes and types, or ``None`` when ``declared`` does not accept them."""
+    sample = Sample(tuple(attrs), tuple(types))
+    try:
+        declared.infer(sample.attrs, sample.types)
+    except IllTyped:
+        return None
+    return sample
+
+
+def wide(x: Array) -> Array:
+    """``x`` in the precision that sums are taken in: float32 for 16-bit floats, unchanged otherwise."""
+    return x.astype(np.float32) if x.dtype.name in ("float16", "bfloat16") else x
+
+
+def lower_bound(size: Size) -> int:
+    """A number that ``size`` is never below (every symbol is a size, so it is 0 or more)."""
+    if isinstance(size, int):
+        return size
+    constant = 0
+    for monomial, coefficient in size.terms:
+        if not monomial:
+            constant = coefficient
+        elif coefficient < 0 or not all(isinstance(atom, str) for atom in monomial):
+            return -(1 << 62)
+    return constant
+
+
+def numpy_limits(dtype: np.dtype[np.generic]) -> tuple[float | int, float | int]:
+    """The lowest and the highest value of a NumPy number type; the infinities for floats."""
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return -np.inf, np.inf

@@ -1,0 +1,1 @@
+"""Declarations of operators, one file per family."""

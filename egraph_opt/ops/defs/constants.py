@@ -1,0 +1,157 @@
+"""Constants: ``Fill``, and the ONNX operators that are a constant, or nothing at all, on the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir
+
+from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Constant, TensorType, Type, product
+from egraph_opt.ops.base import (
+    Array,
+    Attrs,
+    Operator,
+    Param,
+    Rng,
+    Sample,
+    Types,
+    Unsupported,
+    distinct_shape,
+    fitting,
+    ints,
+    require,
+)
+from egraph_opt.ops.lowering import Lowering, dtype_name, numpy_dtype
+from egraph_opt.ops.source import Source
+
+_LARGEST_RANGE = 1 << 20
+
+
+class Fill(Operator):
+    """``value`` everywhere in a tensor of ``shape`` and ``dtype``; ONNX's ConstantOfShape of a constant shape."""
+
+    name = "Fill"
+    params = (Param("shape"), Param("value"), Param("dtype"))
+    arity = (0, 0)
+    ring = "exact"
+    onnx_names = ("ConstantOfShape",)
+
+    def infer(self, attrs: Attrs, types: Types) -> Type:
+        shape, value, dtype = ints(attrs[0]), attrs[1], attrs[2]
+        require(dtype in NUMERIC | {"bool"}, f"Fill of {dtype}")
+        require(min(shape, default=0) >= 0, f"Fill of shape {shape}")
+        kind = bool if dtype == "bool" else float if dtype in FLOATS else int
+        require(type(value) is kind, f"Fill of {dtype} with {value!r}")
+        return TensorType(str(dtype), shape)
+
+    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+        return np.full(ints(attrs[0]), attrs[1], numpy_dtype(str(attrs[2])))  # type: ignore[arg-type]
+
+    def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
+        shape, value, dtype = attrs
+        dtype = "float64" if dtype is None else dtype
+        if value is None:
+            number = int(rng.integers(-2, 4))
+            value = bool(number % 2) if dtype == "bool" else float(number) if dtype in FLOATS else abs(number)
+        return fitting(self, (distinct_shape(rng) if shape is None else shape, value, dtype), ())
+
+    def from_onnx(self, source: Source) -> int:
+        shape, tensor = source.ints(0, "the sizes of the tensor"), source.attr("value")
+        value, dtype = (0.0, "float32") if tensor is None else _single(tensor)
+        return source.apply("Fill", shape=shape, value=value, dtype=dtype)
+
+    def to_onnx(self, low: Lowering) -> onnx_ir.Value:
+        shape, value, dtype = low.attrs
+        tensor = onnx_ir.tensor(np.array([value], numpy_dtype(str(dtype))))
+        return low.op("ConstantOfShape", [low.ints(ints(shape))], value=tensor)
+
+    def opset(self, attrs: Attrs, types: Types) -> int:
+        return 20 if attrs[2] == "bfloat16" else 9
+
+    def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
+        return 0
+
+
+def _single(tensor: AttrValue) -> tuple[AttrValue, str]:
+    assert isinstance(tensor, onnx_ir.TensorProtocol)
+    array = tensor.numpy()
+    if array.size != 1:
+        raise Unsupported(f"ConstantOfShape with {array.size} values")
+    return array.reshape(-1)[0].item(), dtype_name(tensor.dtype)
+
+
+class Importer(Operator):
+    """An ONNX operator that only the way in knows."""
+
+    def __init__(self, *names: str) -> None:
+        self.name = names[0]
+        self.onnx_names = names
+
+
+class ConstantImporter(Importer):
+    """``Constant`` in any of its forms but strings and sparse tensors."""
+
+    def from_onnx(self, source: Source) -> int:
+        forms = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+        for name, dtype in forms.items():
+            value = source.attr(name)
+            if value is not None:
+                return source.builder.constant(np.array(value, dtype))
+        tensor = source.attr("value")
+        if not isinstance(tensor, onnx_ir.TensorProtocol) or tensor.dtype == onnx_ir.DataType.STRING:
+            raise Unsupported("Constant of strings or of a sparse tensor")
+        return source.builder.graph.constant(Constant.of(tensor.numpy(), dtype_name(tensor.dtype)))
+
+
+class ShapeImporter(Importer):
+    """``Shape`` and ``Size`` of tensors whose sizes are numbers."""
+
+    def from_onnx(self, source: Source) -> int:
+        shape = source.type(0).shape
+        if source.op_type == "Shape":
+            end = source.attr("end")
+            assert end is None or isinstance(end, int)
+            shape = shape[source.int_attr("start", 0) : end]
+        numbers = [size for size in shape if isinstance(size, int)]
+        if len(numbers) < len(shape):
+            raise Unsupported(f"{source.op_type} of a tensor with symbolic sizes")
+        value = numbers if source.op_type == "Shape" else product(numbers)
+        return source.builder.constant(np.array(value, np.int64))
+
+
+class RangeImporter(Importer):
+    """``Range`` between constants."""
+
+    def from_onnx(self, source: Source) -> int:
+        arrays = [source.array(i) for i in range(3)]
+        start, limit, delta = (a.reshape(-1)[0] if a is not None and a.size == 1 else None for a in arrays)
+        if start is None or limit is None or delta is None:
+            raise Unsupported("Range between values that are computed while the model runs")
+        if delta == 0:
+            raise Unsupported("Range with a step of 0")
+        count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
+        if count > _LARGEST_RANGE:
+            raise Unsupported(f"Range of {count} elements, which is too long to be a constant")
+        return source.builder.constant((start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype))
+
+
+class IdentityImporter(Importer):
+    """``Identity``, and ``Dropout`` as it is outside training: the operand itself."""
+
+    def from_onnx(self, source: Source) -> int:
+        if source.op_type == "Dropout":
+            source.only_output("its mask is used")
+            training = source.array(2)
+            if source.has(2) and (training is None or bool(training.reshape(-1)[0])):
+                raise Unsupported("Dropout that may be in training mode")
+        return source.operand(0)
+
+
+OPERATORS = (Fill(),)
+IMPORTERS = (
+    ConstantImporter("Constant"),
+    ShapeImporter("Shape", "Size"),
+    RangeImporter("Range"),
+    IdentityImporter("Identity", "Dropout"),
+)

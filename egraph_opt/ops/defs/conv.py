@@ -1,0 +1,275 @@
+"""Convolution, plain and with the activation that runtimes fuse into it.
+
+Pads are explicit, ``(begin of every axis..., end of every axis...)`` as ONNX writes them; ``auto_pad`` is resolved on
+the way in. Operands: x (N, C, *spatial), w (M, C/group, *kernel), optionally b (M).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir
+from numpy.lib.stride_tricks import sliding_window_view
+
+from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv, product
+from egraph_opt.ops.base import (
+    Array,
+    Attrs,
+    IllTyped,
+    Operator,
+    Param,
+    Rng,
+    Sample,
+    Types,
+    Unsupported,
+    fitting,
+    integer,
+    ints,
+    require,
+)
+from egraph_opt.ops.lowering import Lowering
+from egraph_opt.ops.registry import operator
+from egraph_opt.ops.source import Source
+
+
+class Conv(Operator):
+    """ONNX ``Conv`` in 1 to 3 spatial dimensions, grouped, strided and dilated."""
+
+    name = "Conv"
+    params = (Param("strides"), Param("pads"), Param("dilations"), Param("group", "int"))
+    arity = (2, 3)
+    ring = "exact"
+    onnx_names = ("Conv",)
+
+    def infer(self, attrs: Attrs, types: Types) -> Type:
+        strides, pads, dilations, group = ints(attrs[0]), ints(attrs[1]), ints(attrs[2]), integer(attrs[3])
+        x, w = types[0], types[1]
+        spatial = x.rank - 2
+        require(x.dtype in FLOATS and w.dtype == x.dtype, f"Conv of {x.dtype} by {w.dtype}")
+        require(spatial >= 1 and w.rank == x.rank, f"Conv of rank {x.rank} by rank {w.rank}")
+        require(
+            len(strides) == len(dilations) == spatial and len(pads) == 2 * spatial, "Conv attributes of another rank"
+        )
+        require(
+            group >= 1 and w.shape[1] * group == x.shape[1], f"{group} groups of {w.shape[1]} in {x.shape[1]} channels"
+        )
+        outputs = w.shape[0]
+        require(isinstance(outputs, int) and outputs % group == 0, f"{outputs} filters in {group} groups")
+        if len(types) == 3:
+            require(types[2] == TensorType(x.dtype, (outputs,)), f"the bias of Conv is {types[2]}")
+        sizes = [
+            window_count(x.shape[2 + i], w.shape[2 + i], strides[i], pads[i] + pads[i + spatial], dilations[i])
+            for i in range(spatial)
+        ]
+        return TensorType(x.dtype, (x.shape[0], outputs, *sizes))
+
+    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+        strides, pads, dilations, group = ints(attrs[0]), ints(attrs[1]), ints(attrs[2]), integer(attrs[3])
+        x, w = operands[0], operands[1]
+        wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        windows = sliding_windows(x.astype(wide), w.shape[2:], strides, pads, dilations)
+        n, c, spatial = x.shape[0], x.shape[1] // group, windows.shape[2 : x.ndim]
+        grouped = windows.reshape(n, group, c, *spatial, -1)
+        kernels = w.astype(wide).reshape(group, w.shape[0] // group, c, -1)
+        y = np.einsum("ngc...k,gmck->ngm...", grouped, kernels).reshape(n, w.shape[0], *spatial)
+        if len(operands) == 3:
+            y = y + operands[2].astype(wide).reshape(1, -1, *[1] * len(spatial))
+        return y.astype(x.dtype)
+
+    def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
+        x, w, b = (*types, None)[:3]
+        spatial = next((t.rank - 2 for t in (x, w) if t), None)
+        if spatial is None:
+            spatial = next((len(a) for a in (attrs[0], attrs[2]) if isinstance(a, tuple)), int(rng.integers(1, 3)))
+        if spatial < 1:
+            return None
+        filters = [t.numbers()[0] for t in (w, b) if t]
+        group = integer(attrs[3]) if attrs[3] is not None else _random_group(rng, x, w, filters)
+        channels = x.numbers()[1] if x else group * (w.numbers()[1] if w else int(rng.integers(1, 3)))
+        outputs = filters[0] if filters else group * int(rng.integers(1, 4))
+        if group == 0 or channels % group or outputs % group:
+            return None
+        w = w or TensorType(
+            x.dtype if x else "float64", (outputs, channels // group, *(int(k) for k in rng.integers(1, 4, spatial)))
+        )
+        x = x or TensorType(
+            w.dtype, (int(rng.integers(1, 3)), channels, *(int(n) for n in rng.integers(2, 7, spatial)))
+        )
+        chosen = (
+            attrs[0] if attrs[0] is not None else tuple(int(s) for s in rng.integers(1, 3, spatial)),
+            attrs[1] if attrs[1] is not None else random_pads(rng, spatial),
+            attrs[2] if attrs[2] is not None else (tuple(int(d) for d in rng.integers(1, 3, spatial))),
+            group,
+        )
+        bias = (b or TensorType(x.dtype, (outputs,)),) if len(types) == 3 else ()
+        return fitting(self, chosen, (x, w, *bias))
+
+    def from_onnx(self, source: Source) -> int:
+        x, w = source.type(0), source.type(1)
+        kernel = w.shape[2:]
+        spatial = len(kernel)
+        strides = source.attr("strides", (1,) * spatial)
+        dilations = source.attr("dilations", (1,) * spatial)
+        assert isinstance(strides, tuple)
+        assert isinstance(dilations, tuple)
+        pads = resolve_pads(source, x.shape[2:], kernel, strides, dilations)
+        operands = [source.operand(i) for i in range(3) if source.has(i)]
+        group = source.attr("group", 1)
+        return source.apply("Conv", *operands, strides=strides, pads=pads, dilations=dilations, group=group)
+
+    def to_onnx(self, low: Lowering) -> onnx_ir.Value:
+        strides, pads, dilations, group = low.attrs
+        kernel = low.tensor_type(1).numbers()[2:]
+        return low.op(
+            "Conv", low.inputs, kernel_shape=kernel, strides=strides, pads=pads, dilations=dilations, group=group
+        )
+
+    def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
+        assert isinstance(result, TensorType)
+        return 2 * int(product(result.numbers())) * int(product(types[1].numbers()[1:]))
+
+
+class FusedConv(Conv):
+    """A convolution and the activation that ONNX Runtime runs inside its kernel; written to ONNX as the two nodes.
+
+    ``activation`` is the operator's name and ``parameters`` its attributes.
+    """
+
+    name = "FusedConv"
+    params = (*Conv.params, Param("activation"), Param("parameters"))
+    ring = "no"
+    onnx_names = ()
+
+    def infer(self, attrs: Attrs, types: Types) -> Type:
+        inner = super().infer(attrs[:4], types)
+        activation, parameters = attrs[4:]
+        if activation not in FUSED_ACTIVATIONS or not isinstance(parameters, tuple):
+            raise IllTyped(f"{activation} does not run inside a convolution")
+        assert isinstance(inner, TensorType)
+        return operator(str(activation)).infer(parameters, [inner])
+
+    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+        activation, parameters = attrs[4:]
+        assert isinstance(parameters, tuple)
+        result = operator(str(activation)).evaluate(parameters, [super().evaluate(attrs[:4], operands)])
+        assert not isinstance(result, tuple)
+        return result
+
+    def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
+        inner = Conv().complete(rng, attrs[:4], types)
+        if inner is None:
+            return None
+        name = str(attrs[4] if attrs[4] is not None else rng.choice(FUSED_ACTIVATIONS))
+        given = attrs[5] if isinstance(attrs[5], tuple) else (None,) * len(operator(name).params)
+        activation = operator(name).complete(rng, given, [inner.types[0]])
+        return activation and Sample((*inner.attrs, name, activation.attrs), inner.types)
+
+    def to_onnx(self, low: Lowering) -> onnx_ir.Value:
+        activation, parameters = low.attrs[4:]
+        assert isinstance(parameters, tuple)
+        inner = Lowering(low.sink, low.attrs[:4], low.inputs, low.operand_types, low.type)
+        outer = Lowering(low.sink, parameters, (super().to_onnx(inner),), (low.type,), low.type)
+        result = operator(str(activation)).to_onnx(outer)
+        assert not isinstance(result, tuple)
+        return result
+
+    def opset(self, attrs: Attrs, types: Types) -> int:
+        activation, parameters = attrs[4:]
+        assert isinstance(parameters, tuple)
+        return operator(str(activation)).opset(parameters, types[:1])
+
+
+FUSED_ACTIVATIONS = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")
+
+
+def window_count(size: Size, kernel: Size, stride: int, pad: int, dilation: int) -> Size:
+    """How many windows fit on an axis of ``size`` with ``pad`` added in all.
+
+    Raises:
+        IllTyped: the window is larger than the padded axis.
+    """
+    room = size + pad - ((kernel - 1) * dilation + 1)
+    if isinstance(room, int):
+        require(room >= 0, f"a window of {kernel} (dilation {dilation}) does not fit {size} padded by {pad}")
+    return floordiv(room, stride) + 1
+
+
+def sliding_windows(
+    x: Array,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    fill: float = 0,
+) -> Array:
+    """Windows of the spatial axes of x (N, C, *spatial) -> (N, C, *positions, *kernel), padded with ``fill``."""
+    spatial = len(kernel)
+    width = [(0, 0), (0, 0), *((pads[i], pads[i + spatial]) for i in range(spatial))]
+    padded = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in width], constant_values=fill)
+    crop = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(width, padded.shape, strict=True))
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    windows = sliding_window_view(padded[crop], spans, axis=tuple(range(2, 2 + spatial)))
+    step = (
+        slice(None),
+        slice(None),
+        *(slice(None, None, s) for s in strides),
+        *(slice(None, None, d) for d in dilations),
+    )
+    return windows[step]
+
+
+def resolve_pads(
+    source: Source,
+    sizes: Sequence[Size],
+    kernel: Sequence[Size],
+    strides: Sequence[AttrValue],
+    dilations: Sequence[AttrValue],
+) -> tuple[int, ...]:
+    """Explicit pads of an ONNX convolution or pool.
+
+    Raises:
+        Unsupported: ``auto_pad`` depends on a size that is not known.
+    """
+    auto = source.attr("auto_pad", "NOTSET")
+    if auto == "NOTSET":
+        pads = source.attr("pads", (0,) * (2 * len(kernel)))
+        return tuple(int(p) for p in pads)  # type: ignore[union-attr]
+    begins, ends = [], []
+    for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        if auto == "VALID":
+            total = 0
+        elif isinstance(size, int) and isinstance(k, int) and isinstance(stride, int) and isinstance(dilation, int):
+            total = max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
+        elif stride == 1 and isinstance(k, int) and isinstance(dilation, int):
+            total = (k - 1) * dilation
+        else:
+            raise Unsupported(f"{source.op_type} with auto_pad={auto} on an axis of unknown size")
+        small = total // 2
+        begins.append(small if auto == "SAME_UPPER" else total - small)
+        ends.append(total - begins[-1])
+    return (*begins, *ends)
+
+
+def random_pads(rng: Rng, spatial: int) -> tuple[int, ...]:
+    """None, symmetric, or different on every side."""
+    kind = rng.integers(3)
+    if kind == 0:
+        return (0,) * (2 * spatial)
+    if kind == 1:
+        return tuple(int(p) for p in rng.integers(0, 3, spatial)) * 2
+    return tuple(int(p) for p in rng.integers(0, 3, 2 * spatial))
+
+
+def _random_group(rng: Rng, x: TensorType | None, w: TensorType | None, filters: Sequence[int]) -> int:
+    if x and w:
+        return x.numbers()[1] // w.numbers()[1] if w.numbers()[1] else 0
+    if x:
+        channels = x.numbers()[1]
+        fits = [g for g in range(1, channels + 1) if channels % g == 0 and all(m % g == 0 for m in filters)]
+        return int(rng.choice(fits)) if fits else 0
+    fits = [g for g in (1, 2, 3) if all(m % g == 0 for m in filters)]
+    return int(rng.choice(fits))
+
+
+OPERATORS = (Conv(), FusedConv())

@@ -1,0 +1,109 @@
+"""The way out: what an operator sees when it writes itself as ONNX nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir
+from numpy.typing import NDArray
+
+from egraph_opt.ir import AttrValue, TensorType, Type
+from egraph_opt.ops.base import Attrs
+
+
+@dataclass
+class Sink:
+    """Collects the ONNX nodes and initializers of one graph; equal small constants are written once."""
+
+    opset: int
+    nodes: list[onnx_ir.Node] = field(default_factory=list[onnx_ir.Node])
+    initializers: list[onnx_ir.Value] = field(default_factory=list[onnx_ir.Value])
+    _constants: dict[tuple[str, tuple[int, ...], bytes], onnx_ir.Value] = field(default_factory=dict, repr=False)
+
+    def constant(self, array: NDArray[np.generic]) -> onnx_ir.Value:
+        """A nameless initializer that holds ``array``."""
+        key = (array.dtype.name, array.shape, array.tobytes())
+        if key not in self._constants:
+            tensor = onnx_ir.tensor(array)
+            type_, shape = onnx_ir.TensorType(tensor.dtype), onnx_ir.Shape(array.shape)
+            self._constants[key] = onnx_ir.Value(type=type_, shape=shape, const_value=tensor)
+            self.initializers.append(self._constants[key])
+        return self._constants[key]
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[onnx_ir.Value | None],
+        attributes: Mapping[str, AttrValue],
+        outputs: int = 1,
+        domain: str = "",
+    ) -> tuple[onnx_ir.Value, ...]:
+        """Appends one ONNX node; attributes that are ``None`` are left out. Returns its outputs."""
+        given = {name: list(v) if isinstance(v, tuple) else v for name, v in attributes.items() if v is not None}
+        attrs = onnx_ir.convenience.convert_attributes(given)  # type: ignore[arg-type]
+        self.nodes.append(onnx_ir.Node(domain, op_type, inputs, attrs, num_outputs=outputs))
+        return tuple(self.nodes[-1].outputs)
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """One node on its way out.
+
+    Attributes:
+        opset: the opset of the default domain that the nodes must be valid in.
+        attrs, operand_types, type: the node's own attributes and types.
+        inputs: the ONNX values of its operands, in order.
+    """
+
+    sink: Sink
+    attrs: Attrs
+    inputs: tuple[onnx_ir.Value, ...]
+    operand_types: tuple[Type, ...]
+    type: Type
+
+    @property
+    def opset(self) -> int:
+        return self.sink.opset
+
+    def op(self, op_type: str, inputs: Sequence[onnx_ir.Value | None], **attributes: AttrValue) -> onnx_ir.Value:
+        """Emits one ONNX node of the default domain with one output."""
+        return self.sink.node(op_type, inputs, attributes)[0]
+
+    def op_multi(
+        self, op_type: str, inputs: Sequence[onnx_ir.Value | None], outputs: int, **attributes: AttrValue
+    ) -> tuple[onnx_ir.Value, ...]:
+        """Emits one ONNX node of the default domain with several outputs."""
+        return self.sink.node(op_type, inputs, attributes, outputs)
+
+    def ints(self, values: Sequence[int]) -> onnx_ir.Value:
+        """A rank-1 int64 initializer, as ONNX wants axes, shapes, pads and split sizes."""
+        return self.sink.constant(np.array(list(values), np.int64))
+
+    def scalar(self, value: float | int | bool, dtype: str) -> onnx_ir.Value:
+        """A rank-0 initializer of our dtype name."""
+        return self.sink.constant(np.array(value, numpy_dtype(dtype)))
+
+    def tensor_type(self, index: int) -> TensorType:
+        """The type of operand ``index``, which is known to be a tensor."""
+        type_ = self.operand_types[index]
+        assert isinstance(type_, TensorType), type_
+        return type_
+
+
+def numpy_dtype(name: str) -> np.dtype[np.generic]:
+    """The NumPy dtype (ml_dtypes for bfloat16 and smaller floats) of our dtype name."""
+    return onnx_ir.DataType[ONNX_DTYPES[name]].numpy()
+
+
+def dtype_name(dtype: onnx_ir.DataType) -> str:
+    """Our name of an ONNX element type: NumPy's, lower case."""
+    return _NAMES[dtype.name]
+
+
+_NAMES = {
+    member.name: {"FLOAT": "float32", "DOUBLE": "float64", "UNDEFINED": "unknown"}.get(member.name, member.name.lower())
+    for member in onnx_ir.DataType
+}
+ONNX_DTYPES = {ours: onnx for onnx, ours in _NAMES.items()}

@@ -1,0 +1,208 @@
+"""The way in: what an operator sees of an ONNX node, and the builder that types nodes as they are added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir
+
+from egraph_opt.ir import AttrValue, Constant, TensorGraph, TensorType, Type
+from egraph_opt.ops.base import Array, IllTyped, Unsupported
+from egraph_opt.ops.registry import operator
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Adds typed nodes to a graph."""
+
+    graph: TensorGraph
+
+    def apply(self, op: str, operands: Sequence[int], **attributes: AttrValue) -> int:
+        """Index of ``op(*operands)``; attributes by name, all of them.
+
+        Raises:
+            IllTyped: the operands do not fit.
+        """
+        declared = operator(op)
+        attrs = tuple(attributes[p.name] for p in declared.params)
+        assert len(attributes) == len(attrs), f"{op} takes {[p.name for p in declared.params]}"
+        return self.graph.add(op, attrs, operands, declared.infer(attrs, [self.type(i) for i in operands]))
+
+    def parts(self, index: int) -> tuple[int, ...]:
+        """The outputs of a node of tuple type, as ``Get`` nodes."""
+        type_ = self.graph.types[index]
+        items = getattr(type_, "items", ())
+        return tuple(self.graph.add("Get", (i,), (index,), item) for i, item in enumerate(items))
+
+    def constant(self, array: Array) -> int:
+        """Index of a constant."""
+        return self.graph.constant(Constant.of(array))
+
+    def type(self, index: int) -> TensorType:
+        """The tensor type of a node.
+
+        Raises:
+            IllTyped: it is no tensor of known rank.
+        """
+        type_ = self.graph.types[index]
+        if not isinstance(type_, TensorType):
+            raise IllTyped(f"an operand has no known rank: {type_}")
+        return type_
+
+
+@dataclass(frozen=True)
+class Source:
+    """An ONNX node on its way in.
+
+    Attributes:
+        operands: node indices of its inputs; ``None`` where an optional input is left out.
+        opset: the opset of the default domain.
+    """
+
+    builder: Builder
+    node: onnx_ir.Node
+    operands: tuple[int | None, ...]
+    opset: int
+
+    @property
+    def op_type(self) -> str:
+        return self.node.op_type
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs are there, trailing unnamed ones not counted."""
+        named = [bool(value.name) for value in self.node.outputs]
+        return max((i + 1 for i, used in enumerate(named) if used), default=0)
+
+    def has(self, index: int) -> bool:
+        """Whether input ``index`` is given."""
+        return index < len(self.operands) and self.operands[index] is not None
+
+    def operand(self, index: int) -> int:
+        """Node index of input ``index``.
+
+        Raises:
+            Unsupported: the input is left out.
+        """
+        found = self.operands[index] if index < len(self.operands) else None
+        if found is None:
+            raise Unsupported(f"{self.op_type} without input {index}")
+        return found
+
+    def type(self, index: int) -> TensorType:
+        """Type of input ``index``; Unsupported when it is missing or its rank is unknown."""
+        try:
+            return self.builder.type(self.operand(index))
+        except IllTyped as error:
+            raise Unsupported(str(error)) from None
+
+    def attr(self, name: str, default: AttrValue = None) -> AttrValue:
+        """An ONNX attribute as a Python value (lists as tuples), or ``default``.
+
+        Raises:
+            Unsupported: it refers to an attribute of the enclosing function.
+        """
+        attr = self.node.attributes.get(name)
+        if attr is None:
+            return default
+        if attr.is_ref():
+            raise Unsupported(f"{self.op_type}.{name} refers to a function attribute")
+        value = attr.value
+        if attr.type == onnx_ir.AttributeType.FLOAT:
+            return _float32(value)
+        if attr.type == onnx_ir.AttributeType.FLOATS:
+            return tuple(_float32(v) for v in value)
+        return tuple(value) if isinstance(value, list | tuple) else value
+
+    def int_attr(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        value = self.attr(name, default)
+        if not isinstance(value, int):
+            raise Unsupported(f"{self.op_type}.{name} is not a number")
+        return value
+
+    def ints_attr(self, name: str) -> tuple[int, ...] | None:
+        """A list of integers, ``None`` when it is not given."""
+        value = self.attr(name)
+        if value is None:
+            return None
+        if not isinstance(value, tuple):
+            raise Unsupported(f"{self.op_type}.{name} is not a list")
+        return tuple(int(v) for v in value)
+
+    def only_output(self, what: str = "extra outputs are used") -> None:
+        """Raises Unsupported when something reads an output after the first."""
+        for value in self.node.outputs[1:]:
+            if value.name and (value.uses() or value.is_graph_output()):
+                raise Unsupported(f"{self.op_type}: {what}")
+
+    def axis(self, axis: int, rank: int) -> int:
+        """``axis`` counted from the front; Unsupported when there is none."""
+        if not -rank <= axis < rank:
+            raise Unsupported(f"{self.op_type}: no axis {axis} in a tensor of rank {rank}")
+        return axis % rank
+
+    def array(self, index: int) -> Array | None:
+        """The value of input ``index`` where it is a constant or a small expression of constants."""
+        return constant_value(self.builder.graph, self.operand(index)) if self.has(index) else None
+
+    def ints(self, index: int, what: str) -> tuple[int, ...]:
+        """Constant integers of input ``index``.
+
+        Raises:
+            Unsupported: the input is computed while the model runs.
+        """
+        array = self.array(index)
+        if array is None:
+            raise Unsupported(f"{self.op_type}: {what} are computed while the model runs")
+        return tuple(int(v) for v in np.asarray(array).reshape(-1))
+
+    def apply(self, op: str, *operands: int, **attributes: AttrValue) -> int:
+        """Index of ``op(*operands)``; Unsupported when the types do not fit."""
+        try:
+            return self.builder.apply(op, operands, **attributes)
+        except IllTyped as error:
+            raise Unsupported(f"{self.op_type}: {error}") from None
+
+    def type_of(self, index: int) -> Type:
+        """Type of any node of the graph."""
+        return self.builder.graph.types[index]
+
+
+def constant_value(graph: TensorGraph, index: int, limit: int = 4096) -> Array | None:
+    """The value of node ``index`` if it needs no input of the model and every step has at most ``limit`` elements.
+
+    Exporters compute target shapes from constants (Shape, Gather, Concat...), and the operators that take such a
+    shape need its numbers; the nodes themselves stay as they are.
+    """
+    if graph.nodes[index].op == "Const":
+        return graph.value(index)
+    found = _constant(graph, index, limit)
+    return found if isinstance(found, np.ndarray) else None
+
+
+def _constant(graph: TensorGraph, index: int, limit: int) -> Array | tuple[Array, ...] | None:
+    node, type_ = graph.nodes[index], graph.types[index]
+    if node.op in ("Input", "Opaque"):
+        return None
+    for item in getattr(type_, "items", (type_,)):
+        if not (isinstance(item, TensorType) and isinstance(item.elements, int) and item.elements <= limit):
+            return None
+    if node.op == "Const":
+        return graph.value(index)
+    operands: list[Array] = []
+    for operand in node.operands:
+        value = _constant(graph, operand, limit)
+        if value is None:
+            return None
+        operands.append(value)  # type: ignore[arg-type]  # a tuple only below Get, which takes one
+    try:
+        return operator(node.op).evaluate(node.attrs, operands)
+    except (KeyError, NotImplementedError):
+        return None
+
+
+def _float32(value: float) -> float:
+    return float(np.float32(value))  # what a file would hold
