@@ -1,0 +1,110 @@
+"""``Cast`` between number types, and ``Where``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir
+
+from egraph_opt.ir import NUMERIC, AttrValue, TensorType, Type
+from egraph_opt.ops.base import (
+    Array,
+    Attrs,
+    Operator,
+    Param,
+    Rng,
+    Sample,
+    Types,
+    Unsupported,
+    broadcast,
+    distinct_shape,
+    fitting,
+    require,
+)
+from egraph_opt.ops.lowering import ONNX_DTYPES, Lowering, dtype_name, numpy_dtype
+from egraph_opt.ops.source import Source
+
+_DTYPES = NUMERIC | {"bool"}
+
+
+class Cast(Operator):
+    """To another number type: floats are cut towards zero, everything but 0 is true, true is 1.
+
+    What a number outside the range of an integer type becomes, ONNX leaves open.
+    """
+
+    name = "Cast"
+    params = (Param("to"),)
+    onnx_names = ("Cast", "CastLike")
+
+    def infer(self, attrs: Attrs, types: Types) -> Type:
+        to = attrs[0]
+        require(to in _DTYPES and types[0].dtype in _DTYPES, f"Cast of {types[0].dtype} to {to}")
+        return TensorType(str(to), types[0].shape)
+
+    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+        with np.errstate(all="ignore"):
+            return operands[0].astype(numpy_dtype(str(attrs[0])))
+
+    def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
+        kinds = ("float32", "float64", "int32", "int64", "bool", "float16")
+        to = str(rng.choice(kinds)) if attrs[0] is None else attrs[0]
+        return fitting(self, (to,), (types[0] or TensorType(str(rng.choice(kinds)), distinct_shape(rng)),))
+
+    def from_onnx(self, source: Source) -> int:
+        if source.op_type == "CastLike":
+            return source.apply("Cast", source.operand(0), to=source.type(1).dtype)
+        to = dtype_name(onnx_ir.DataType(source.int_attr("to", 0)))
+        if to not in _DTYPES:
+            raise Unsupported(f"Cast to {to}")
+        return source.apply("Cast", source.operand(0), to=to)
+
+    def to_onnx(self, low: Lowering) -> onnx_ir.Value:
+        return low.op("Cast", low.inputs, to=int(onnx_ir.DataType[ONNX_DTYPES[str(low.attrs[0])]]))
+
+    def opset(self, attrs: Attrs, types: Types) -> int:
+        return 13 if "bfloat16" in (attrs[0], types[0].dtype) else 9
+
+
+class Where(Operator):
+    """``x`` where the condition is true, else ``y``; all three broadcast."""
+
+    name = "Where"
+    arity = (3, 3)
+    ring = "exact"
+    onnx_names = ("Where",)
+
+    def infer(self, attrs: Attrs, types: Types) -> Type:
+        condition, x, y = types
+        require(condition.dtype == "bool", f"Where with a condition of {condition.dtype}")
+        require(x.dtype == y.dtype, f"Where of {x.dtype} and {y.dtype}")
+        return TensorType(x.dtype, broadcast([t.shape for t in types]))
+
+    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+        condition, x, y = operands
+        return np.where(condition.astype(bool), x, y)
+
+    def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
+        known = [t.numbers() for t in types if t]
+        try:
+            shape = broadcast(known) if known else distinct_shape(rng)
+        except ValueError:
+            return None
+        dtype = next((t.dtype for t in types[1:] if t), "float64")
+        filled: list[TensorType] = []
+        for i, t in enumerate(types):
+            own = tuple(n if rng.random() < 0.7 else 1 for n in shape)
+            if rng.random() < 0.2:
+                own = own[int(rng.integers(len(own) + 1)) :]
+            filled.append(t or TensorType("bool" if i == 0 else dtype, own))  # type: ignore[arg-type]
+        return fitting(self, (), filled)
+
+    def from_onnx(self, source: Source) -> int:
+        return source.apply("Where", *(source.operand(i) for i in range(3)))
+
+    def opset(self, attrs: Attrs, types: Types) -> int:
+        return 16 if types[1].dtype == "bfloat16" else 9
+
+
+OPERATORS = (Cast(), Where())
