@@ -17,6 +17,7 @@ import onnx_ir
 from numpy.typing import NDArray
 
 from egraph_opt.ir import AttrValue, Size, SizeExpr, TensorType, Type, evaluate, product
+from egraph_opt.ops.schema import first_opset
 
 if TYPE_CHECKING:
     from egraph_opt.ops.lowering import Lowering
@@ -28,11 +29,11 @@ Types = Sequence[TensorType]
 Rng = np.random.Generator
 
 
-class IllTyped(ValueError):
+class IllTyped(ValueError):  # noqa: N818
     """The operator cannot be applied to operands of these types."""
 
 
-class Unsupported(Exception):
+class Unsupported(Exception):  # noqa: N818
     """This ONNX node cannot be expressed by the operator table; it stays opaque. The message says why."""
 
 
@@ -101,8 +102,8 @@ class Operator:
         return low.op(self.name, low.inputs, **attributes)
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        """The lowest opset that ``to_onnx`` can write for these attributes."""
-        return self.min_opset
+        """The lowest opset that ``to_onnx`` can write for these attributes and operand types."""
+        return max(self.min_opset, first_opset(self.name, tuple(t.dtype for t in types)))
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         """Arithmetic operations for static types; one per element of the result by default."""

@@ -42,7 +42,9 @@ class Sink:
     ) -> tuple[onnx_ir.Value, ...]:
         """Appends one ONNX node; attributes that are ``None`` are left out. Returns its outputs."""
         given = {name: list(v) if isinstance(v, tuple) else v for name, v in attributes.items() if v is not None}
-        attrs = onnx_ir.convenience.convert_attributes(given)  # type: ignore[arg-type]
+        empty = [onnx_ir.AttrInt64s(name, []) for name, v in given.items() if v == []]  # a list of unknown type
+        full = {name: v for name, v in given.items() if v != []}
+        attrs = [*empty, *onnx_ir.convenience.convert_attributes(full)]  # type: ignore[arg-type]
         self.nodes.append(onnx_ir.Node(domain, op_type, inputs, attrs, num_outputs=outputs))
         return tuple(self.nodes[-1].outputs)
 

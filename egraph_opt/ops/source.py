@@ -160,11 +160,20 @@ class Source:
         return tuple(int(v) for v in np.asarray(array).reshape(-1))
 
     def apply(self, op: str, *operands: int, **attributes: AttrValue) -> int:
-        """Index of ``op(*operands)``; Unsupported when the types do not fit."""
+        """Index of ``op(*operands)``; Unsupported when the types do not fit, or not in the model's opset."""
+        declared = operator(op)
+        attrs = tuple(attributes[p.name] for p in declared.params)
         try:
-            return self.builder.apply(op, operands, **attributes)
+            types = [self.builder.type(i) for i in operands]
+            type_ = declared.infer(attrs, types)
+            least = declared.opset(attrs, types)
         except IllTyped as error:
             raise Unsupported(f"{self.op_type}: {error}") from None
+        if least > self.opset:  # what comes in must be able to go out again
+            raise Unsupported(
+                f"{self.op_type} with these attributes and types, which opset {self.opset} does not define"
+            )
+        return self.builder.graph.add(op, attrs, operands, type_)
 
     def type_of(self, index: int) -> Type:
         """Type of any node of the graph."""

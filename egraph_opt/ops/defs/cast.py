@@ -64,7 +64,7 @@ class Cast(Operator):
         return low.op("Cast", low.inputs, to=int(onnx_ir.DataType[ONNX_DTYPES[str(low.attrs[0])]]))
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        return 13 if "bfloat16" in (attrs[0], types[0].dtype) else 9
+        return max(super().opset(attrs, types), 13 if attrs[0] == "bfloat16" else 9)
 
 
 class Where(Operator):
@@ -102,9 +102,6 @@ class Where(Operator):
 
     def from_onnx(self, source: Source) -> int:
         return source.apply("Where", *(source.operand(i) for i in range(3)))
-
-    def opset(self, attrs: Attrs, types: Types) -> int:
-        return 16 if types[1].dtype == "bfloat16" else 9
 
 
 OPERATORS = (Cast(), Where())

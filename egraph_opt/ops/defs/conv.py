@@ -177,7 +177,8 @@ class FusedConv(Conv):
     def opset(self, attrs: Attrs, types: Types) -> int:
         activation, parameters = attrs[4:]
         assert isinstance(parameters, tuple)
-        return operator(str(activation)).opset(parameters, types[:1])
+        inner = operator("Conv").opset(attrs[:4], types)
+        return max(inner, operator(str(activation)).opset(parameters, types[:1]))
 
 
 FUSED_ACTIVATIONS = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")

@@ -118,8 +118,6 @@ class Binary(Operator):
 
     def from_onnx(self, source: Source) -> int:
         count = len(source.operands)
-        if count == 1 and "Sum" in self.onnx_names:
-            raise Unsupported(f"{source.op_type} of one operand")
         if count > 2 and not self.fold:
             raise Unsupported(f"{source.op_type} of {count} operands")
         total = source.operand(0)
@@ -144,12 +142,13 @@ class Clip(Operator):
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x, (low, high) = operands[0], attrs
-        if low is not None:
-            x = np.maximum(x, np.array(low, x.dtype))
-        return x if high is None else np.minimum(x, np.array(high, x.dtype))
+        with np.errstate(over="ignore"):  # limits of float32 are infinite in float16
+            if low is not None:
+                x = np.maximum(x, np.array(low, x.dtype))
+            return x if high is None else np.minimum(x, np.array(high, x.dtype))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
-        low, high = sorted(float(v) for v in np.round(rng.normal(size=2), 2))
+        low, high = sorted(float(v) for v in np.round(rng.normal(size=2) * 8) / 8)
         chosen = (low if attrs[0] is None else attrs[0], high if attrs[1] is None else attrs[1])
         return fitting(self, chosen, (types[0] or TensorType("float64", random_shape(rng)),))
 
@@ -185,9 +184,9 @@ class Clip(Operator):
         return low.op("Clip", [*low.inputs, *operands])
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        if types[0].dtype not in FLOATS:
-            return 12
-        return 9 if None not in attrs else 11
+        # the attributes of old opsets are float32
+        fits = all(isinstance(bound, int | float) and _is_float32(bound) for bound in attrs)
+        return max(super().opset(attrs, types), 9 if fits else 11)
 
 
 class PRelu(Binary):
@@ -220,6 +219,11 @@ class Gelu(Unary):
 
     def from_onnx(self, source: Source) -> int:
         return source.apply("Gelu", source.operand(0), approximate=source.attr("approximate", "none"))
+
+
+def _is_float32(value: float) -> bool:
+    with np.errstate(over="ignore"):
+        return float(np.float32(value)) == value
 
 
 def _gelu(x: Array, approximate: str) -> Array:
@@ -285,6 +289,9 @@ OPERATORS = (
     Unary("Ceil", np.ceil),
     Unary("Round", np.round, min_opset=11),
     Unary("Sign", np.sign, dtypes=NUMERIC),
+    Unary("Tan", np.tan, weight=6),
+    Unary("Softsign", lambda x: x / (1 + np.abs(x)), weight=3),
+    Unary("Mish", lambda x: x * np.tanh(_softplus(x)), weight=12, min_opset=18),
     Unary("Not", np.logical_not, dtypes=_BOOL),
     Gelu(),
     Binary("Add", np.add, ring="exact", fold=True),
@@ -297,6 +304,9 @@ OPERATORS = (
     Binary("Equal", np.equal, dtypes=NUMERIC | _BOOL, result="bool"),
     Binary("Less", np.less, result="bool"),
     Binary("Greater", np.greater, result="bool"),
+    Binary("LessOrEqual", np.less_equal, result="bool"),
+    Binary("GreaterOrEqual", np.greater_equal, result="bool"),
+    Binary("Xor", np.logical_xor, dtypes=_BOOL, result="bool"),
     Binary("And", np.logical_and, dtypes=_BOOL, result="bool"),
     Binary("Or", np.logical_or, dtypes=_BOOL, result="bool"),
     PRelu(),

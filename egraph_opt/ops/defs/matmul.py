@@ -147,7 +147,7 @@ class Gemm(Operator):
         return source.apply("Gemm", *operands, **flags, alpha=source.attr("alpha", 1.0), beta=source.attr("beta", 1.0))
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        return 11 if len(types) == 2 else 9
+        return max(super().opset(attrs, types), 11 if len(types) == 2 else 9)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         assert isinstance(result, TensorType)

@@ -266,7 +266,8 @@ class Softmax(Operator):
         return low.op(self.name, low.inputs, axis=low.attrs[0])
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        return 9 if all(size == 1 for size in types[0].shape[integer(attrs[0]) + 1 :]) else 13
+        last = all(size == 1 for size in types[0].shape[integer(attrs[0]) + 1 :])
+        return max(super().opset(attrs, types), 9 if last else 13)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return 8 * super().flops(attrs, types, result)

@@ -109,11 +109,9 @@ class Pad(Operator):
         return low.op("Pad", operands, mode=mode)
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        if types[0].dtype not in FLOATS:
-            return 13 if types[0].dtype == "bool" else 11
         with np.errstate(over="ignore"):
             fits = np.float32(attrs[2]) == attrs[2] or attrs[2] != attrs[2]  # type: ignore[arg-type]
-        return 9 if fits else 11
+        return max(super().opset(attrs, types), 9 if fits else 11)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return 0

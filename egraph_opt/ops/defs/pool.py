@@ -101,6 +101,21 @@ class Pool(Operator):
             "ceil_mode": ceil or None,
         }
 
+    def opset(self, attrs: Attrs, types: Types) -> int:
+        kernel, strides, pads, dilations = (ints(a) for a in attrs[:4])
+        if not attrs[4]:
+            return super().opset(attrs, types)
+        # until opset 22 ONNX counted windows that start in the right padding, which no runtime computes
+        spatial = len(kernel)
+        plain = True
+        for i, size in enumerate(types[0].shape[2:]):
+            if isinstance(size, int):
+                sides = (pads[i], pads[i + spatial])
+                whole = size + sum(sides) - (kernel[i] - 1) * dilations[i] - 1
+                counted = -(-whole // strides[i]) + 1
+                plain &= counted == window_positions(size, kernel[i], strides[i], sides, dilations[i], 1)
+        return max(super().opset(attrs, types), 10 if plain else 22)
+
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         assert isinstance(result, TensorType)
         return int(product(result.numbers())) * int(product(ints(attrs[0])))
@@ -126,9 +141,7 @@ class MaxPool(Pool):
         return low.op("MaxPool", low.inputs, **self.written(low))
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        if types[0].dtype not in FLOATS:
-            return 12
-        return 10 if attrs[4] or set(ints(attrs[3])) != {1} else 9
+        return max(super().opset(attrs, types), 10 if set(ints(attrs[3])) != {1} else 9)
 
 
 class AveragePool(Pool):
@@ -165,7 +178,7 @@ class AveragePool(Pool):
         return low.op("AveragePool", low.inputs, **self.written(low), count_include_pad=low.attrs[5])
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        return 19 if set(ints(attrs[3])) != {1} else 10 if attrs[4] else 9
+        return max(super().opset(attrs, types), 19 if set(ints(attrs[3])) != {1} else 9)
 
 
 class GlobalPool(Operator):

@@ -92,9 +92,6 @@ class Reduce(Operator):
             return low.op(self.name, low.inputs, axes=axes, keepdims=keep)
         return low.op(self.name, [*low.inputs, low.ints(axes)], keepdims=keep)
 
-    def opset(self, attrs: Attrs, types: Types) -> int:
-        return {"int8": 12, "uint8": 12, "bfloat16": 13}.get(types[0].dtype, 9)
-
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return int(product(types[0].numbers()))
 
@@ -144,7 +141,7 @@ class Arg(Operator):
         return low.op(self.name, low.inputs, axis=axis, keepdims=keep, select_last_index=last or None)
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        return 13 if types[0].dtype == "bfloat16" else 12 if attrs[2] else 9
+        return max(super().opset(attrs, types), 12 if attrs[2] else 9)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return int(product(types[0].numbers()))

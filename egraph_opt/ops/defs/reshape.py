@@ -78,7 +78,7 @@ class Reshape(Operator):
 
     def opset(self, attrs: Attrs, types: Types) -> int:
         plan = _plan(types[0].shape, sizes(attrs[0]))
-        return 14 if plan and plan.allowzero else 9
+        return max(super().opset(attrs, types), 14 if plan and plan.allowzero else 9)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return 0

@@ -46,6 +46,7 @@ class Slice(Operator):
     def infer(self, attrs: Attrs, types: Types) -> Type:
         shape = list(types[0].shape)
         axes = ints(attrs[0])
+        require(bool(axes), "Slice of no axis is the operand itself")
         require(list(axes) == sorted(set(axes)) and all(0 <= a < len(shape) for a in axes), f"Slice axes {axes}")
         for axis, start, end, step in _rows(attrs):
             shape[axis] = _count(shape[axis], start, end, step)
@@ -100,8 +101,6 @@ class Slice(Operator):
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         shape = low.tensor_type(0).shape
         rows = [(axis, *_written(shape[axis], start, end, step), step) for axis, start, end, step in _rows(low.attrs)]
-        if not rows:
-            return low.op("Identity", low.inputs)
         axes, starts, ends, steps = ([row[i] for row in rows] for i in range(4))
         if low.opset < 10:
             return low.op("Slice", low.inputs, axes=tuple(axes), starts=tuple(starts), ends=tuple(ends))
@@ -109,7 +108,7 @@ class Slice(Operator):
         return low.op("Slice", operands if set(steps) == {1} else [*operands, low.ints(steps)])
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        return 9 if set(ints(attrs[3])) <= {1} else 10
+        return max(super().opset(attrs, types), 9 if set(ints(attrs[3])) <= {1} else 10)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return 0
