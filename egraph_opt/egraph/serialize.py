@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import inf, isnan
 from os import PathLike
 from pathlib import Path
 from typing import cast
@@ -134,17 +134,20 @@ def egraph_to_json(egraph: EGraph, costs: Floats) -> dict[str, object]:
             "children": [f"{child}.0" for child in children],
             "eclass": str(cls),
         }
-        nodes[name] = record | ({"subsumed": True} if cost == float("inf") else {"cost": cost})
+        nodes[name] = record | ({"subsumed": True} if cost == inf else {"cost": cost})
     return {"nodes": nodes, "root_eclasses": [str(root) for root in egraph.roots.tolist()], "class_data": {}}
 
 
 def _cost(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or value == float("-inf"):
-        raise InvalidEGraphError(f"the cost of e-node {name!r} is {value!r}, which is not a cost")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidEGraphError(f"the cost of e-node {name!r} is {value!r}, which is not a number")
     try:
-        return float(value)
+        cost = float(value)
     except OverflowError as error:
-        raise InvalidEGraphError(f"the cost of e-node {name!r} is too large: {value}") from error
+        raise InvalidEGraphError(f"the cost of e-node {name!r} is too large for a float") from error
+    if isnan(cost) or cost == -inf:
+        raise InvalidEGraphError(f"the cost of e-node {name!r} is {cost}, which is not a cost")
+    return cost
 
 
 def _mapping(value: object, what: str) -> Mapping[str, object]:

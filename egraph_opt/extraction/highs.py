@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -30,13 +31,15 @@ class Solution:
 
     Attributes:
         values: (columns,) the best point found, or None.
-        bound: no feasible point has a lower objective.
-        finished: whether the solver proved that ``values`` is best; otherwise it ran out of time.
+        bound: no feasible point has a lower objective; -inf if the solver failed.
+        finished: whether the solver proved that ``values`` is best.
+        timed_out: whether it did not because of the time limit.
     """
 
     values: NDArray[np.float64] | None
     bound: float
     finished: bool
+    timed_out: bool
 
 
 class _QuietHighs(highspy.Highs):
@@ -55,16 +58,16 @@ class BinaryProgram:
         solver.silent()
         for option, value in {
             "threads": 1,
+            "parallel": "off",
             "random_seed": seed % 2**31,
             "mip_rel_gap": 0.0,
             "mip_abs_gap": 0.0,
         }.items():
             solver.setOptionValue(option, value)
         count = len(objective)
+        self._objective = np.array(objective, np.float64)
         none = np.empty(0, np.int32)
-        solver.addCols(
-            count, np.array(objective, np.float64), np.zeros(count), np.ones(count), 0, none, none, np.empty(0)
-        )
+        solver.addCols(count, self._objective, np.zeros(count), np.ones(count), 0, none, none, np.empty(0))
         self._solver = solver
         self._count = count
         self.add_rows(rows)
@@ -83,35 +86,55 @@ class BinaryProgram:
     def solve_relaxation(self, seconds: float) -> Solution:
         """The linear relaxation, from where the last one ended."""
         self._set_integer(False)
-        self._run(seconds)
-        finished = self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-        if not finished:
-            return Solution(None, -inf, False)
+        status = self._run(seconds)
+        if status != highspy.HighsModelStatus.kOptimal:
+            return Solution(None, -inf, False, status == highspy.HighsModelStatus.kTimeLimit)
         values = np.array(self._solver.getSolution().col_value)
-        return Solution(values, self._solver.getInfo().objective_function_value, True)
+        return Solution(values, self._solver.getInfo().objective_function_value, True, False)
 
     def solve(self, seconds: float, hint: Sequence[float] | None) -> Solution:
-        """The binary program; ``hint`` is a feasible point to start from, which the solver checks."""
+        """The binary program; ``hint`` is a feasible point to start from, which the solver checks.
+
+        HiGHS 1.16 may improve a hint during presolve, report the objective of the better point as optimal, and yet
+        return the hint. So the objective is recomputed, and in that case the program solved without the hint.
+        """
+        begin = time.monotonic()
+        solution, objective = self._solve_once(seconds, hint)
+        if hint is not None and solution.finished and solution.values is not None:
+            actual = float(self._objective @ solution.values)
+            if actual > objective + 1e-6 * max(1.0, abs(objective)):
+                solution, _ = self._solve_once(max(0.0, seconds - (time.monotonic() - begin)), None)
+        return solution
+
+    def _solve_once(self, seconds: float, hint: Sequence[float] | None) -> tuple[Solution, float]:
+        """The solution, and the objective that the solver reports for it."""
         self._set_integer(True)
         self._solver.clearSolver()
         if hint is not None:
             point = highspy.HighsSolution()
             point.col_value = list(hint)
             self._solver.setSolution(point)
-        self._run(seconds)
+        status = self._run(seconds)
+        finished = status == highspy.HighsModelStatus.kOptimal
+        timed_out = status == highspy.HighsModelStatus.kTimeLimit
+        if not finished and not timed_out:
+            return Solution(None, -inf, False, False), inf
         info = self._solver.getInfo()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         values = np.array(self._solver.getSolution().col_value) if found else None
-        finished = self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-        bound = info.objective_function_value if finished else info.mip_dual_bound
-        return Solution(values, float(bound), finished)
+        objective = float(info.objective_function_value)
+        return Solution(values, objective if finished else float(info.mip_dual_bound), finished, timed_out), objective
 
     def _set_integer(self, integer: bool) -> None:
         kind = highspy.HighsVarType.kInteger if integer else highspy.HighsVarType.kContinuous
         columns = np.arange(self._count, dtype=np.int32)
         self._solver.changeColsIntegrality(self._count, columns, np.full(self._count, kind.value, np.uint8))
 
-    def _run(self, seconds: float) -> None:
+    def _run(self, seconds: float) -> highspy.HighsModelStatus:
         # HiGHS counts its time limit from the creation of the solver.
         self._solver.setOptionValue("time_limit", self._solver.getRunTime() + seconds if seconds < inf else inf)
-        self._solver.run()
+        if self._solver.run() == highspy.HighsStatus.kError:
+            # HiGHS has one thread pool per process and refuses another number of threads than its first user chose.
+            highspy.Highs.resetGlobalScheduler(True)
+            self._solver.run()
+        return self._solver.getModelStatus()

@@ -100,6 +100,7 @@ class _Search:
         for _ in range(self.options.relaxations):
             solution = self.program.solve_relaxation(self.clock.left)
             if solution.values is None:
+                self.timed_out = solution.timed_out
                 return
             stalled = 0 if self._raise_bound(solution.bound) else stalled + 1
             values: list[float] = solution.values.tolist()
@@ -120,7 +121,7 @@ class _Search:
             solution = self.program.solve(self.clock.left, self.model.point(self.best))
             self._raise_bound(solution.bound)
             if solution.values is None:
-                self.timed_out = True
+                self.timed_out = solution.timed_out
                 return
             values = [float(round(value)) for value in solution.values.tolist()]
             choice = self.model.choice(values)
@@ -134,7 +135,7 @@ class _Search:
                 self._offer(complete(self.problem, choice))
                 self.program.add_rows(cuts)
             if not solution.finished:
-                self.timed_out = not self._done
+                self.timed_out = solution.timed_out and not self._done
                 return
 
     def _rounded(self, values: list[float]) -> Choice:

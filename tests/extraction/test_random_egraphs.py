@@ -159,7 +159,8 @@ def test_tree_greedy_has_the_least_tree_cost(cases: list[Case]) -> None:
             continue
         least = least_tree_costs(case)
         result = extract(case.egraph, case.costs, extractor="tree-greedy", forbidden=case.forbidden)
-        for root in case.egraph.roots.tolist():
+        roots: list[int] = case.egraph.roots.tolist()
+        for root in roots:
             assert tree_cost(case, result.selection, root) == pytest.approx(least[root])
 
 
@@ -167,9 +168,9 @@ def least_tree_costs(case: Case) -> list[float]:
     """Bellman-Ford: repeat until nothing changes."""
     least = [inf] * case.egraph.class_count
     for _ in range(case.egraph.class_count + 1):
-        for node, cls in enumerate(case.egraph.node_class.tolist()):
+        for node, cls in enumerate(case.egraph.node_class):
             if not case.forbidden[node]:
-                total = case.costs[node] + sum(least[child] for child in case.egraph.operands(node).tolist())
+                total = float(case.costs[node] + sum(least[child] for child in case.egraph.operands(node)))
                 least[cls] = min(least[cls], total)
     return least
 
