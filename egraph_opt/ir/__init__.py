@@ -1,6 +1,7 @@
 """The tensor graph: sizes, types, nodes. Knows nothing of ONNX, egglog or files."""
 
 from egraph_opt.ir.graph import AttrValue, Constant, Node, TensorGraph
+from egraph_opt.ir.interning import Interner
 from egraph_opt.ir.sizes import Size, SizeExpr, evaluate, floordiv, product, symbol
 from egraph_opt.ir.types import FLOATS, INTEGERS, NUMERIC, OpaqueType, TensorType, TupleType, Type
 
@@ -10,6 +11,7 @@ __all__ = [
     "NUMERIC",
     "AttrValue",
     "Constant",
+    "Interner",
     "Node",
     "OpaqueType",
     "Size",

@@ -1,1 +1,17 @@
-"""."""
+"""Rules: what they say, where they hold, why they are believed, and their egglog program."""
+
+from egraph_opt.rewrites.emit import Constructor, Program, Question, constructor, declare, emit
+from egraph_opt.rewrites.rule import LEVELS, Numerics, Rule, rule
+
+__all__ = [
+    "LEVELS",
+    "Constructor",
+    "Numerics",
+    "Program",
+    "Question",
+    "Rule",
+    "constructor",
+    "declare",
+    "emit",
+    "rule",
+]

@@ -1,0 +1,238 @@
+"""Rules as an egglog program.
+
+An e-node is a constructor call: one constructor per operator and number of operands, attributes first as i64 (numbers as
+they are, anything else as an id), tensors last, all of one sort ``T``. What egglog cannot compute (conditions on shapes,
+attributes of the result) is asked of Python: a rule first records the attributes and types it found in a relation
+``ask_<k>``, Python answers each distinct question once in the functions ``ok_<k>`` and ``get_<k>_<i>``, and the rule proper
+joins on the answers.
+
+A rule does not unite classes itself. It builds its right-hand side and *claims* equality; ``unite`` makes a claim true only
+when both sides have the same type, so that a rewrite whose result is of another shape (a constant that broadcasts, say)
+never becomes an unsound union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from egraph_opt.ir import AttrValue, Interner, TensorType
+from egraph_opt.ops import operator, operators
+from egraph_opt.rewrites.expressions import FUNCTIONS, Environment, Undefined, evaluate, names_in
+from egraph_opt.rewrites.pattern import App, Expr, Number, Pattern, Var, walk
+from egraph_opt.rewrites.rule import Rule
+
+Constructor = tuple[str, int]
+
+PRELUDE = """
+(sort T)
+(function node (i64) T :merge old)
+(function type (T) i64 :no-merge)
+(function splat (T) i64 :merge (min old new))
+(relation is_const (T))
+(relation dtype_float (i64))
+(relation dtype_numeric (i64))
+(relation dtype_any (i64))
+(relation claim (T T i64))
+(ruleset ask) (ruleset apply) (ruleset types) (ruleset unite)
+(rule ((claim a b r) (!= a b) (= t (type a)) (= t (type b))) ((union a b)) :ruleset unite :name "unite")
+"""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What rule ``number`` asks of Python: arguments in order, and the attributes that it wants computed."""
+
+    rule: Rule
+    number: int
+    attributes: tuple[tuple[str, bool], ...]  # name, and whether it is an id of the value table
+    tensors: tuple[str, ...]
+    wanted: tuple[tuple[str, bool], ...]  # expression, and whether the answer is an id
+
+    def answer(self, arguments: Sequence[int], ids: Interner, types: Sequence[object]) -> tuple[int, ...] | None:
+        """The computed attributes, or ``None`` when the rule does not apply."""
+        environment: dict[str, AttrValue | TensorType] = {}
+        for (name, is_id), value in zip(self.attributes, arguments, strict=False):
+            environment[name] = ids[value] if is_id else value
+        for name, number in zip(self.tensors, arguments[len(self.attributes) :], strict=True):
+            found = types[number]
+            if not isinstance(found, TensorType):
+                return None
+            environment[name] = found
+        return answer(self.rule.conditions, self.wanted, environment, ids)
+
+
+def answer(
+    conditions: Sequence[str], wanted: Sequence[tuple[str, bool]], environment: Environment, ids: Interner
+) -> tuple[int, ...] | None:
+    """Evaluates conditions and computed attributes; ``None`` when one fails."""
+    try:
+        if not all(evaluate(condition, environment) for condition in conditions):
+            return None
+        values = [(evaluate(text, environment), is_id) for text, is_id in wanted]
+    except Undefined:
+        return None
+    if any(not is_id and not isinstance(value, int) for value, is_id in values):
+        return None
+    return tuple(ids.id(value) if is_id else int(str(int(value))) for value, is_id in values)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The emitted rules: egglog text (without constructors), the questions in it, and the literals that it compares with."""
+
+    text: str
+    questions: tuple[Question, ...]
+    constructors: frozenset[Constructor]
+    literals: tuple[float, ...]
+
+
+def emit(rules: Sequence[Rule], ids: Interner) -> Program:
+    """The egglog program of ``rules``; rule k claims under the number k."""
+    literals = Interner()
+    emitters = [_Emitter(rule, number, ids, literals) for number, rule in enumerate(rules)]
+    text = "\n".join(line for emitter in emitters for line in emitter.lines())
+    relations = "\n".join(f"(relation literal_{i} (i64))" for i in range(len(literals)))
+    return Program(
+        f"{relations}\n{text}\n",
+        tuple(e.question for e in emitters if e.question is not None),
+        frozenset(c for e in emitters for c in e.constructors()),
+        tuple(float(str(v)) for v in literals.values),
+    )
+
+
+def constructor(op: str, arity: int) -> str:
+    """Name of the constructor of ``op`` with ``arity`` tensors."""
+    return f"{op}_{arity}"
+
+
+def declare(constructors: Sequence[Constructor]) -> str:
+    """Declarations and typing rules of constructors; the type function of each is filled in by Python."""
+    return "\n".join(line for op, arity in constructors for line in _declare(op, arity))
+
+
+def _declare(op: str, arity: int) -> Iterator[str]:
+    name, params = constructor(op, arity), len(operator(op).params)
+    a = " ".join(f"a{i}" for i in range(params))
+    x = " ".join(f"x{i}" for i in range(arity))
+    t = " ".join(f"t{i}" for i in range(arity))
+    typed = " ".join(f"(= t{i} (type x{i}))" for i in range(arity))
+    numbers = " ".join(["i64"] * (params + arity))
+    yield f"(constructor {name} ({' '.join(['i64'] * params + ['T'] * arity)}) T)"
+    yield f"(relation sig_{name} ({numbers}))"
+    yield f"(function type_{name} ({numbers}) i64 :no-merge)"
+    yield f"(rule ((= e ({name} {a} {x})) {typed}) ((sig_{name} {a} {t})) :ruleset types)"
+    yield (
+        f"(rule ((= e ({name} {a} {x})) {typed} (= t (type_{name} {a} {t}))) ((set (type e) t)) :ruleset types)"
+    )
+    constant = " ".join(f"(is_const x{i})" for i in range(arity))
+    yield f"(rule ((= e ({name} {a} {x})) {constant}) ((is_const e)) :ruleset types)"
+    if arity == 0:
+        yield f"(function splat_{name} ({numbers}) i64 :no-merge)"
+        yield f"(rule ((= e ({name} {a})) (= s (splat_{name} {a}))) ((set (splat e) s)) :ruleset types)"
+
+
+class _Emitter:
+    def __init__(self, rule: Rule, number: int, ids: Interner, literals: Interner) -> None:
+        self.rule, self.number, self.ids, self.literals = rule, number, ids, literals
+        self.facts: list[str] = []
+        self.fresh = 0
+        for index, pattern in enumerate(rule.lhs):
+            term = self._left(pattern)
+            self.facts.insert(index, f"(= e{index} {term})")
+        self.facts += [f"(is_const v_{name})" for name in rule.constants]
+        self.facts += ["(= ty_out (type e0))", f"(dtype_{rule.dtypes} ty_out)"]
+        self.wanted: list[tuple[str, bool]] = []
+        self.right = [self._right(pattern) for pattern in rule.rhs]
+        self.question = self._question()
+
+    def constructors(self) -> set[Constructor]:
+        apps = [p for q in (*self.rule.lhs, *self.rule.rhs) for p in walk(q) if isinstance(p, App)]
+        numbers = any(isinstance(p, Number) for q in self.rule.rhs for p in walk(q))
+        return {(a.op, len(a.operands)) for a in apps} | ({("Fill", 0)} if numbers else set())
+
+    def lines(self) -> Iterator[str]:
+        rule, k = self.rule, self.number
+        actions = " ".join(f"(let r{i} {term}) (claim e{i} r{i} {k})" for i, term in enumerate(self.right))
+        if self.question is None:
+            yield f"; {rule.equation}"
+            yield f'(rule ({" ".join(self.facts)}) ({actions}) :ruleset apply :name "{rule.name}")'
+            return
+        asked = self.question
+        arguments = " ".join([f"a_{n}" for n, _ in asked.attributes] + [f"ty_{n}" for n in asked.tensors])
+        sorts = " ".join(["i64"] * (len(asked.attributes) + len(asked.tensors)))
+        typed = " ".join(f"(= ty_{n} (type v_{n}))" for n in asked.tensors if n != "out")
+        facts = f"{' '.join(self.facts)} {typed}"
+        got = [f"(= d{i} (get_{k}_{i} {arguments}))" for i in range(len(asked.wanted))]
+        yield f"; {rule.equation}  when {', '.join(rule.when) or 'its attributes are defined'}"
+        yield f"(relation ask_{k} ({sorts})) (relation ok_{k} ({sorts}))"
+        yield from (f"(function get_{k}_{i} ({sorts}) i64 :no-merge)" for i in range(len(asked.wanted)))
+        yield f'(rule ({facts}) ((ask_{k} {arguments})) :ruleset ask :name "{rule.name}?")'
+        yield (
+            f"(rule ({facts} (ok_{k} {arguments}) {' '.join(got)}) ({actions})"
+            f' :ruleset apply :name "{rule.name}")'
+        )
+
+    def _left(self, pattern: Pattern) -> str:
+        match pattern:
+            case Var(name):
+                return f"v_{name}"
+            case Number(value):
+                self.fresh += 1
+                literal = self.literals.id(value)
+                self.facts += [f"(= s{self.fresh} (splat n{self.fresh}))", f"(literal_{literal} s{self.fresh})"]
+                return f"n{self.fresh}"
+            case App(op, attrs, operands):
+                inner = [self._left(o) for o in operands]
+                shown = [
+                    f"a_{e.text}" if e.is_name else str(self._literal(op, i, e)) for i, e in enumerate(attrs)
+                ]
+                return f"({' '.join([constructor(op, len(operands)), *shown, *inner])})"
+
+    def _right(self, pattern: Pattern) -> str:
+        match pattern:
+            case Var(name):
+                return f"v_{name}"
+            case Number(value):
+                return self._right(App("Fill", (Expr("()"), Expr(repr(value)), Expr("dtype(out)")), ()))
+            case App(op, attrs, operands):
+                shown = [self._attribute(op, i, e) for i, e in enumerate(attrs)]
+                return f"({' '.join([constructor(op, len(operands)), *shown, *map(self._right, operands)])})"
+
+    def _attribute(self, op: str, index: int, expression: Expr) -> str:
+        if expression.is_literal:
+            return str(self._literal(op, index, expression))
+        if expression.text in self.rule.attributes:
+            return f"a_{expression.text}"
+        wanted = (expression.text, operator(op).params[index].kind == "value")
+        if wanted not in self.wanted:
+            self.wanted.append(wanted)
+        return f"d{self.wanted.index(wanted)}"
+
+    def _literal(self, op: str, index: int, expression: Expr) -> int:
+        if operator(op).params[index].kind == "value":
+            return self.ids.id(expression.literal)
+        assert isinstance(expression.literal, int)
+        return expression.literal
+
+    def _question(self) -> Question | None:
+        texts = [*self.rule.conditions, *(text for text, _ in self.wanted)]
+        if not texts:
+            return None
+        used = {name for text in texts for name in names_in(text)} - set(FUNCTIONS)
+        kinds = attribute_kinds(self.rule)
+        attributes = tuple((n, kinds[n] == "value") for n in self.rule.attributes if n in used)
+        tensors = tuple(n for n in (*self.rule.tensors, "out") if n in used)
+        if not attributes and not tensors:
+            tensors = ("out",)
+        return Question(self.rule, self.number, attributes, tensors, tuple(self.wanted))
+
+
+def attribute_kinds(rule: Rule) -> dict[str, str]:
+    """Whether each attribute name of the left side stands for a number (``int``) or a value."""
+    kinds: dict[str, str] = {}
+    for pattern in (p for q in rule.lhs for p in walk(q) if isinstance(p, App)):
+        for param, expression in zip(operators()[pattern.op].params, pattern.attrs, strict=True):
+            if expression.is_name:
+                kinds[expression.text] = param.kind
+    return kinds

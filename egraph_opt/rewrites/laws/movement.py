@@ -1,0 +1,173 @@
+"""Data movement: transposes, reshapes, concatenations, splits and slices that cancel, fuse or change places."""
+
+from __future__ import annotations
+
+from egraph_opt.rewrites.rule import Rule, rule
+
+_PLAIN = ("Relu", "Sigmoid", "Tanh", "HardSwish", "Neg", "Exp", "Sqrt", "Abs", "Erf")
+_WITH_BUNDLE = ("Clip", "LeakyRelu", "HardSigmoid", "Gelu")
+
+
+def _exact(name: str, lhs: str, rhs: str, *when: str, family: str, dtypes: str = "any") -> Rule:
+    return rule(name, lhs, rhs, *when, float_class="exact", family=family, dtypes=dtypes)  # type: ignore[arg-type]
+
+
+def _cancelling() -> tuple[Rule, ...]:
+    return (
+        _exact("transpose-transpose", "Transpose(Transpose(x, perm=p), perm=q)", "Transpose(x, perm=compose(p, q))", family="transpose"),
+        _exact("transpose-nothing", "Transpose(x, perm=p)", "x", "p == range(rank(x))", family="transpose"),
+        _exact(
+            "transpose-of-ones",
+            "Transpose(x, perm=p)",
+            "Reshape(x, shape=shape(out))",
+            "moves_only_ones(shape(x), p)",
+            family="transpose",
+        ),
+        _exact("reshape-reshape", "Reshape(Reshape(x, shape=s), shape=t)", "Reshape(x, shape=t)", family="reshape"),
+        _exact("reshape-nothing", "Reshape(x, shape=s)", "x", "shape(x) == s", family="reshape"),
+        _exact("expand-nothing", "Expand(x, shape=s)", "x", "shape(out) == shape(x)", family="expand"),
+        _exact("cast-nothing", "Cast(x, to=t)", "x", "dtype(x) == t", family="cast"),
+        _exact(
+            "slice-nothing",
+            "Slice(x, axes=a, starts=s, ends=e, steps=p)",
+            "x",
+            "shape(out) == shape(x)",
+            "p == (1,) * length(a)",
+            family="slice",
+        ),
+        _exact(
+            "slice-slice",
+            "Slice(Slice(x, axes=a, starts=s, ends=e, steps=p), axes=b, starts=t, ends=f, steps=q)",
+            "Slice(x, axes=sliced(a, s, e, p, b, t, f, q)[0], starts=sliced(a, s, e, p, b, t, f, q)[1],"
+            " ends=sliced(a, s, e, p, b, t, f, q)[2], steps=sliced(a, s, e, p, b, t, f, q)[3])",
+            family="slice",
+        ),
+        rule(
+            "matmul-transposed",
+            "Transpose(MatMul(x, y), perm=p)",
+            "MatMul(Transpose(y, perm=p), Transpose(x, perm=p))",
+            "swaps_last_two(p)",
+            "rank(x) == rank(out)",
+            "rank(y) == rank(out)",
+            family="transpose",
+        ),
+    )
+
+
+def _joining() -> tuple[Rule, ...]:
+    """Concat against Split and Slice, for two to four parts."""
+    made: list[Rule] = []
+    for count in (2, 3, 4):
+        parts = [f"x{i}" for i in range(count)]
+        joined = f"Concat({', '.join(parts)}, axis=a)"
+        sizes = f"({', '.join(f'size({p}, a)' for p in parts)},)"
+        for i, part in enumerate(parts):
+            made.append(
+                _exact(
+                    f"split-of-concat-{count}-part-{i}",
+                    f"Get(Split({joined}, axis=a, sizes=s), index={i})",
+                    part,
+                    f"s == {sizes}",
+                    family="split-concat",
+                )
+            )
+        split = "Split(x, axis=a, sizes=s)"
+        gets = ", ".join(f"Get({split}, index={i})" for i in range(count))
+        if count < 4:
+            whole = f"Concat({gets}, axis=a)"
+            made.append(_exact(f"concat-of-split-{count}", whole, "x", f"length(s) == {count}", family="split-concat"))
+        made += [
+            _exact(
+                f"concat-{op.lower()}-{count}",
+                f"Concat({', '.join(f'{op}({p}{bundle})' for p in parts)}, axis=a)",
+                f"{op}({joined}{bundle})",
+                family="concat-unary",
+                dtypes="float",
+            )
+            for op, bundle in [(op, "") for op in _PLAIN[:5]] + [(op, ", **u") for op in _WITH_BUNDLE[:1]]
+        ]
+    made += [
+        _exact("concat-concat-left", "Concat(Concat(x, y, axis=a), z, axis=a)", "Concat(x, y, z, axis=a)", family="concat"),
+        _exact("concat-concat-right", "Concat(x, Concat(y, z, axis=a), axis=a)", "Concat(x, y, z, axis=a)", family="concat"),
+        _exact(
+            "concat-of-slices",
+            "Concat(Slice(x, axes=a, starts=s, ends=e, steps=p), Slice(x, axes=a, starts=e, ends=f, steps=p), axis=c)",
+            "Slice(x, axes=a, starts=s, ends=f, steps=p)",
+            "a == (c,)",
+            "p == (1,)",
+            family="slice-concat",
+        ),
+        _exact(
+            "slice-of-concat-first",
+            "Slice(Concat(x, y, axis=c), axes=a, starts=s, ends=e, steps=p)",
+            "Slice(x, axes=a, starts=s, ends=e, steps=p)",
+            "a == (c,)",
+            "p == (1,)",
+            "number(size(x, c))",
+            "e[0] <= size(x, c)",
+            family="slice-concat",
+        ),
+        _exact(
+            "slice-of-concat-second",
+            "Slice(Concat(x, y, axis=c), axes=a, starts=s, ends=e, steps=p)",
+            "Slice(y, axes=a, starts=(s[0] - size(x, c),), ends=(e[0] - size(x, c),), steps=p)",
+            "a == (c,)",
+            "p == (1,)",
+            "number(size(x, c))",
+            "s[0] >= size(x, c)",
+            family="slice-concat",
+        ),
+        _exact(
+            "split-split",
+            "Get(Split(Get(Split(x, axis=a, sizes=s), index=i), axis=a, sizes=t), index=j)",
+            "Get(Split(x, axis=a, sizes=s[:i] + t + s[i + 1:]), index=i + j)",
+            family="split",
+        ),
+    ]
+    return tuple(made)
+
+
+def _passing() -> tuple[Rule, ...]:
+    """Element-wise operators on either side of a transpose or reshape."""
+    made: list[Rule] = []
+    for op, bundle in [(op, "") for op in _PLAIN] + [(op, ", **u") for op in _WITH_BUNDLE]:
+        for move, attr in (("Transpose", "perm=p"), ("Reshape", "shape=s")):
+            family = f"{move.lower()}-unary"
+            inside, outside = f"{op}({move}(x, {attr}){bundle})", f"{move}({op}(x{bundle}), {attr})"
+            made += [
+                _exact(f"{op.lower()}-after-{move.lower()}", inside, outside, family=family, dtypes="float"),
+                _exact(f"{op.lower()}-before-{move.lower()}", outside, inside, family=family, dtypes="float"),
+            ]
+    for op in ("Add", "Mul"):
+        made += [
+            _exact(
+                f"{op.lower()}-of-transposes",
+                f"{op}(Transpose(x, perm=p), Transpose(y, perm=p))",
+                f"Transpose({op}(x, y), perm=p)",
+                "rank(x) == rank(y)",
+                family="transpose-binary",
+                dtypes="numeric",
+            ),
+            _exact(
+                f"{op.lower()}-constant-after-transpose",
+                f"{op}(Transpose(x, perm=p), s)",
+                f"Transpose({op}(x, Transpose(Reshape(s, shape=pad_rank(s, rank(x))), perm=inverse(p))), perm=p)",
+                "const(s)",
+                "rank(out) == rank(x)",
+                family="transpose-binary",
+                dtypes="numeric",
+            ),
+            _exact(
+                f"{op.lower()}-constant-before-transpose",
+                f"Transpose({op}(x, s), perm=p)",
+                f"{op}(Transpose(x, perm=p), Transpose(Reshape(s, shape=pad_rank(s, rank(out))), perm=p))",
+                "const(s)",
+                "rank(x) == rank(out)",
+                family="transpose-binary",
+                dtypes="numeric",
+            ),
+        ]
+    return tuple(made)
+
+
+RULES = (*_cancelling(), *_joining(), *_passing())

@@ -1,0 +1,44 @@
+"""The rules that ship, and the choice among them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from functools import cache
+
+from egraph_opt.errors import UsageError
+from egraph_opt.rewrites import laws
+from egraph_opt.rewrites.rule import LEVELS, Numerics, Rule
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule that ships, in a stable order."""
+    modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__))
+    rules = tuple(r for m in modules for r in importlib.import_module(f"{laws.__name__}.{m}").RULES)
+    names = [rule.name for rule in rules]
+    assert len(set(names)) == len(names), "two rules have one name"
+    return rules
+
+
+def select_rules(
+    rules: Sequence[Rule], numerics: Numerics = "standard", *, skip: Sequence[str] = (), only: Sequence[str] = ()
+) -> tuple[Rule, ...]:
+    """The rules whose float class the level allows, less ``skip``, or ``only`` those named; families count as names.
+
+    Raises:
+        UsageError: a name is neither a rule nor a family.
+    """
+    known = {r.name for r in rules} | {r.family for r in rules}
+    unknown = sorted({*skip, *only} - known)
+    if unknown:
+        raise UsageError(f"there is no rule or family called {', '.join(unknown)}; `egraph-opt rules list` shows them")
+    allowed = LEVELS[numerics]
+    return tuple(
+        r
+        for r in rules
+        if r.float_class in allowed
+        and not {r.name, r.family} & set(skip)
+        and (not only or {r.name, r.family} & set(only))
+    )

@@ -1,0 +1,146 @@
+"""Which e-classes are known before the model runs, what they are worth storing, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egraph_opt.ir import Constant, TensorType, TupleType, Type
+from egraph_opt.ops import operator
+from egraph_opt.saturation.enodes import ENode
+
+Array = NDArray[np.generic]
+
+EVALUATE_LIMIT = 256 * 2**20
+"""Bytes of the largest value that folding computes, also in passing."""
+STORE_ALWAYS = 16 * 2**10
+"""Bytes up to which a folded value is stored whatever it was made from; above, it may not outgrow its sources."""
+CANCELLED_BITS = 10
+"""Folding a reassociated sum is refused where it loses more bits than this to cancellation."""
+
+
+@dataclass
+class ConstantFolder:
+    """Recipes and values of constant e-classes.
+
+    ``recipe[c]`` is the e-node to evaluate for class c; ``storable(c)`` says whether its value may go into the model.
+    """
+
+    enodes: Sequence[ENode]
+    class_types: Sequence[Type | None]
+    constants: Sequence[Constant]
+    original: frozenset[int] = frozenset()
+    guard_cancellation: bool = True
+    recipe: dict[int, int] = field(default_factory=dict[int, int])
+    _sources: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    _values: dict[int, Array | tuple[Array, ...]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._find_recipes()
+
+    def storable(self, cls: int) -> bool:
+        """Whether the value of constant class ``cls`` may be stored without the file growing for nothing."""
+        type_ = self.class_types[cls]
+        if cls not in self.recipe or not isinstance(type_, TensorType):
+            return False
+        sources = sum(int(str(self.constants[c].type.bytes)) for c in self._sources[cls])
+        return int(str(type_.bytes)) <= max(STORE_ALWAYS, sources)
+
+    def constant(self, cls: int) -> Constant:
+        """The value of a constant class; the model's own tensor where the class holds one."""
+        enode = self.enodes[self.recipe[cls]]
+        if enode.op == "Const":
+            return self.constants[int(str(enode.attrs[0]))]
+        value = self.value(cls)
+        assert not isinstance(value, tuple)
+        type_ = self.class_types[cls]
+        assert isinstance(type_, TensorType)
+        return Constant.of(np.ascontiguousarray(value).reshape(type_.numbers()), type_.dtype)
+
+    def value(self, cls: int) -> Array | tuple[Array, ...]:
+        """The value of a constant class, computed in its own dtype and remembered."""
+        if cls not in self._values:
+            for step in self._schedule(cls):
+                enode = self.enodes[self.recipe[step]]
+                if enode.op == "Const":
+                    self._values[step] = self.constants[int(str(enode.attrs[0]))].load()
+                else:
+                    operands = [self._values[c] for c in enode.operands]
+                    self._values[step] = operator(enode.op).evaluate(enode.attrs, operands)  # type: ignore[arg-type]
+        return self._values[cls]
+
+    def _schedule(self, cls: int) -> list[int]:
+        order: list[int] = []
+        done: set[int] = set(self._values)
+        stack = [(cls, False)]
+        while stack:
+            current, ready = stack.pop()
+            if current in done:
+                continue
+            if ready:
+                done.add(current)
+                order.append(current)
+            else:
+                stack.append((current, True))
+                stack += [(c, False) for c in self.enodes[self.recipe[current]].operands]
+        return order
+
+    def _find_recipes(self) -> None:
+        """Bottom-up: a class is constant once one of its e-nodes has only constant operands; shallow recipes first."""
+        users: dict[int, list[int]] = {}
+        missing: dict[int, int] = {}
+        ready: list[int] = []
+        for index, enode in enumerate(self.enodes):
+            if enode.op in ("Input", "Opaque"):
+                continue
+            distinct = set(enode.operands)
+            missing[index] = len(distinct)
+            for child in distinct:
+                users.setdefault(child, []).append(index)
+            if not distinct:
+                ready.append(index)
+        ready.sort(key=lambda i: self.enodes[i].op != "Const")
+        while ready:
+            following: list[int] = []
+            for index in ready:
+                enode = self.enodes[index]
+                if enode.cls in self.recipe or not self._may_fold(index, enode):
+                    continue
+                self.recipe[enode.cls] = index
+                self._sources[enode.cls] = self._leaves(enode)
+                for user in users.get(enode.cls, ()):
+                    missing[user] -= 1
+                    if not missing[user]:
+                        following.append(user)
+            ready = following
+
+    def _leaves(self, enode: ENode) -> frozenset[int]:
+        if enode.op == "Const":
+            return frozenset({int(str(enode.attrs[0]))})
+        return frozenset().union(*(self._sources[c] for c in enode.operands))
+
+    def _may_fold(self, index: int, enode: ENode) -> bool:
+        type_ = self.class_types[enode.cls]
+        parts = type_.items if isinstance(type_, TupleType) else (type_,)
+        for part in parts:
+            if not isinstance(part, TensorType) or not part.is_static:
+                return False
+            if int(str(part.bytes)) > EVALUATE_LIMIT and enode.op != "Const":
+                return False
+        if self.guard_cancellation and enode.op in ("Add", "Sub") and index not in self.original:
+            return not self._cancels(enode)
+        return True
+
+    def _cancels(self, enode: ENode) -> bool:
+        """Whether the sum is so much smaller than its terms that reassociating it loses ``CANCELLED_BITS`` bits."""
+        x, y = (np.asarray(self.value(c)) for c in enode.operands)
+        if x.dtype.kind != "f" or not x.size or not y.size:
+            return False
+        with np.errstate(all="ignore"):
+            x, y = x.astype(np.float64), y.astype(np.float64)
+            total = np.abs(x + y if enode.op == "Add" else x - y)
+            terms = np.maximum(np.abs(x), np.abs(y))
+            return bool(np.any(np.isfinite(terms) & (terms > total * 2.0**CANCELLED_BITS)))

@@ -1,0 +1,295 @@
+"""Runs inside the worker: one egglog e-graph, grown one iteration per call, with Python answering what egglog asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from egglog import bindings
+
+from egraph_opt.ir import INTEGERS, AttrValue, Interner, Node, TensorType, Type
+from egraph_opt.ops import IllTyped, numpy_dtype, operator
+from egraph_opt.ir import FLOATS, NUMERIC
+from egraph_opt.rewrites import Constructor, Rule, constructor, declare, emit
+from egraph_opt.rewrites.emit import PRELUDE
+from egraph_opt.saturation.merge import Merge, find_merges
+from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
+
+LEAVES = ("Input", "Const", "Opaque")
+
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the worker gets: a graph without its weights, and the rules.
+
+    Attributes:
+        splats: for ``Const`` nodes all of whose elements are one number: that number, by node index.
+        merges: names of rules that merge operators sharing an operand (many at once, see ``merge``).
+    """
+
+    nodes: tuple[Node, ...]
+    types: tuple[Type, ...]
+    outputs: tuple[int, ...]
+    splats: dict[int, float]
+    rules: tuple[Rule, ...]
+
+
+@dataclass
+class Engine:
+    """The e-graph of one problem.
+
+    Raises:
+        IllTyped: never; a node that cannot be typed is simply not part of a snapshot.
+    """
+
+    problem: Problem
+    ids: Interner = field(default_factory=Interner)
+    types: Interner = field(default_factory=Interner)
+    splats: Interner = field(default_factory=Interner)
+
+    def __post_init__(self) -> None:
+        self.egraph = bindings.EGraph(no_decomp=True)
+        plain = [rule for rule in self.problem.rules if len(rule.lhs) == 1]
+        self.rules = tuple(plain) + tuple(rule for rule in self.problem.rules if len(rule.lhs) > 1)
+        program = emit(plain, self.ids)
+        self.questions = program.questions
+        self.literals = program.literals
+        self._answered: dict[str, set[tuple[int, ...]]] = {}
+        self.constructors: list[Constructor] = []
+        self._signatures: dict[str, dict[tuple[int, ...], int | None]] = {}
+        self._pending: list[str] = []
+        self._extra = len(self.problem.nodes)
+        self._merged: set[tuple[int, ...]] = set()
+        self._run(PRELUDE + self._leaves())
+        self._declare({(n.op, len(n.operands)) for n in self.problem.nodes if n.op not in LEAVES})
+        self._declare(set(program.constructors) | {("Get", 1)})
+        self._run(program.text)
+        self._load()
+        self._settle()
+
+    # --- loading
+
+    def _leaves(self) -> str:
+        arities = {len(n.operands) for n in self.problem.nodes if n.op == "Opaque"}
+        opaque = [f"(constructor Opaque_{k} (i64{' T' * k}) T)" for k in sorted(arities)]
+        return "\n".join(["(constructor Input_0 (i64) T)", "(constructor Const_0 (i64) T)", *opaque])
+
+    def _declare(self, wanted: Iterable[Constructor]) -> None:
+        new = sorted(set(wanted) - set(self.constructors))
+        self.constructors += new
+        self._run(declare(new))
+
+    def _load(self) -> None:
+        lines: list[str] = []
+        for index, (node, type_) in enumerate(zip(self.problem.nodes, self.problem.types, strict=True)):
+            operands = [f"(node {i})" for i in node.operands]
+            lines.append(f"(set (node {index}) {self._term(node.op, node.attrs, operands)})")
+            lines.append(f"(set (type (node {index})) {self._type_id(type_)})")
+            if node.op == "Const":
+                lines.append(f"(is_const (node {index}))")
+            if index in self.problem.splats:
+                assert isinstance(type_, TensorType)
+                splat = self._splat_id(self.problem.splats[index], type_.dtype)
+                lines.append(f"(set (splat (node {index})) {splat})")
+        self._run("\n".join(self._drain() + lines))
+
+    def _term(self, op: str, attrs: Sequence[AttrValue], operands: Sequence[str]) -> str:
+        params = operator(op).params if op not in LEAVES else (None,) * len(attrs)
+        shown = [
+            str(int(str(value))) if (p.kind == "int" if p else op != "Input") else str(self.ids.id(value))
+            for p, value in zip(params, attrs, strict=True)
+        ]
+        return f"({' '.join([constructor(op, len(operands)), *shown, *operands])})"
+
+    def _type_id(self, type_: Type) -> int:
+        known = len(self.types)
+        number = self.types.id(type_)
+        if number == known:
+            dtype = type_.dtype if isinstance(type_, TensorType) else ""
+            kinds = ["any"] + ["numeric"] * (dtype in NUMERIC) + ["float"] * (dtype in FLOATS)
+            self._pending += [f"(dtype_{kind} {number})" for kind in kinds]
+        return number
+
+    def _splat_id(self, value: float, dtype: str) -> int:
+        known = len(self.splats)
+        number = self.splats.id((dtype, value))
+        if number == known:
+            kind = numpy_dtype(dtype)
+            for index, literal in enumerate(self.literals):
+                whole = dtype not in INTEGERS or literal == int(literal)
+                if whole and float(np.array(literal).astype(kind)) == value:
+                    self._pending.append(f"(literal_{index} {number})")
+        return number
+
+    # --- running
+
+    def iterate(self, *, merge: bool) -> IterationReport:
+        """One round: ask, answer, apply, type, unite. ``merge`` also merges operators that share an operand."""
+        start = time.perf_counter()
+        self._reports: list[bindings.RunReport] = []
+        self._run("(run-schedule (run ask))")
+        self._answer_rules()
+        changed = self._run("(run-schedule (run apply))")
+        merges = self._merge() if merge else {}
+        self._settle()
+        return self._report(time.perf_counter() - start, changed, merges)
+
+    def _settle(self) -> None:
+        """Types every new e-node, makes claims true, and repeats until both are done."""
+        while True:
+            self._run("(run-schedule (saturate types))")
+            if self._answer_types():
+                continue
+            if not self._run("(run-schedule (saturate unite))"):
+                return
+
+    def _answer_rules(self) -> None:
+        functions = self.egraph.freeze().functions
+        for question in self.questions:
+            seen = self._answered.setdefault(f"ask_{question.number}", set())
+            for row in functions[f"ask_{question.number}"].rows:
+                arguments = tuple(self.egraph.value_to_i64(v) for v in row.inputs)
+                if arguments in seen:
+                    continue
+                seen.add(arguments)
+                answered = question.answer(arguments, self.ids, self.types.values)
+                if answered is not None:
+                    shown, k = " ".join(map(str, arguments)), question.number
+                    self._pending.append(f"(ok_{k} {shown})")
+                    self._pending += [f"(set (get_{k}_{i} {shown}) {a})" for i, a in enumerate(answered)]
+        self._run("\n".join(self._drain()))
+
+    def _answer_types(self) -> bool:
+        functions = self.egraph.freeze().functions
+        answered = False
+        for op, arity in self.constructors:
+            name, params = constructor(op, arity), operator(op).params
+            known = self._signatures.setdefault(name, {})
+            for row in functions[f"sig_{name}"].rows:
+                key = tuple(self.egraph.value_to_i64(v) for v in row.inputs)
+                if key in known:
+                    continue
+                attrs = tuple(
+                    value if p.kind == "int" else self.ids[value] for p, value in zip(params, key, strict=False)
+                )
+                known[key] = self._infer(op, attrs, [self.types[t] for t in key[len(params) :]])
+                if known[key] is not None:
+                    shown, answered = " ".join(map(str, key)), True
+                    self._pending.append(f"(set (type_{name} {shown}) {known[key]})")
+                    if op == "Fill":
+                        splat = self._splat_id(float(str(attrs[1])), str(attrs[2]))
+                        self._pending.append(f"(set (splat_{name} {shown}) {splat})")
+        self._run("\n".join(self._drain()))
+        return answered
+
+    def _infer(self, op: str, attrs: tuple[AttrValue, ...], operands: Sequence[AttrValue]) -> int | None:
+        if op != "Get" and not all(isinstance(t, TensorType) for t in operands):
+            return None
+        try:
+            return self._type_id(operator(op).infer(attrs, operands))  # type: ignore[arg-type]
+        except IllTyped:
+            return None
+
+    def _merge(self) -> dict[str, int]:
+        """Adds the merged form of operators of the graph that share an operand; returns how many per rule."""
+        canonical = {
+            self.egraph.value_to_i64(row.inputs[0]): row.output for row in self.egraph.freeze().functions["node"].rows
+        }
+        made: dict[str, int] = {}
+        lines: list[str] = []
+        for found in find_merges(self.problem.nodes, self.problem.types, canonical, self.rules):
+            if found.members not in self._merged:
+                self._merged.add(found.members)
+                made[found.rule] = made.get(found.rule, 0) + 1
+                lines += self._merge_lines(found)
+        self._run("\n".join(lines))
+        return made
+
+    def _merge_lines(self, found: Merge) -> list[str]:
+        self._declare({(op, len(operands)) for op, _, operands in found.steps} | {("Get", 1)})
+        lines: list[str] = []
+        base = self._extra
+        for op, attrs, operands in found.steps:  # operands from 0 up are nodes of the graph, -1, -2... earlier steps
+            terms = [f"(node {i if i >= 0 else base - i - 1})" for i in operands]
+            lines.append(f"(set (node {self._extra}) {self._term(op, attrs, terms)})")
+            self._extra += 1
+        number = [rule.name for rule in self.rules].index(found.rule)
+        lines += [
+            f"(claim (node {member}) (Get_1 {i} (node {self._extra - 1})) {number})"
+            for i, member in enumerate(found.members)
+        ]
+        return lines
+
+    def _run(self, text: str) -> bool:
+        outputs = self.egraph.parse_and_run_program(text)
+        updated = False
+        for output in outputs:
+            if isinstance(output, bindings.RunScheduleOutput):
+                updated |= output.report.updated
+                if hasattr(self, "_reports"):
+                    self._reports.append(output.report)
+        return updated
+
+    def _drain(self) -> list[str]:
+        pending, self._pending = self._pending, []
+        return pending
+
+    # --- reporting
+
+    def _report(self, seconds: float, changed: bool, merges: dict[str, int]) -> IterationReport:
+        matches: dict[str, int] = dict(merges)
+        times: dict[str, float] = {}
+        for report in self._reports:
+            for name, count in report.num_matches_per_rule.items():
+                if not name.endswith("?") and name in {r.name for r in self.rules}:
+                    matches[name] = matches.get(name, 0) + count
+            for name, spent in report.search_and_apply_time_per_rule.items():
+                plain = name.removesuffix("?")
+                times[plain] = times.get(plain, 0.0) + spent.total_seconds()
+        functions = self.egraph.freeze().functions
+        nodes = sum(len(functions[constructor(op, n)].rows) for op, n in self.constructors)
+        rules = {
+            r.name: RuleReport(matches.get(r.name, 0), times.get(r.name, 0.0))
+            for r in self.rules
+            if r.name in matches or r.name in times
+        }
+        return IterationReport(nodes, seconds, rules, bool(changed or merges))
+
+    def snapshot(self) -> Snapshot:
+        """The e-graph as arrays: every typed e-node, the type of every class, and which rules reached which class."""
+        functions = self.egraph.freeze().functions
+        to_int = self.egraph.value_to_i64
+        classes: dict[object, int] = {}
+
+        def number(value: object) -> int:
+            return classes.setdefault(value, len(classes))
+
+        node_class = {to_int(r.inputs[0]): number(r.output) for r in functions["node"].rows}
+        tables: list[Table] = []
+        leaves = [(op, k) for op in LEAVES for k in range(64) if constructor(op, k) in functions]
+        for op, arity in [*leaves, *self.constructors]:
+            name = constructor(op, arity)
+            params = len(operator(op).params) if op not in LEAVES else 1
+            rows = [r for r in functions[name].rows if not r.subsumed]
+            attrs = [tuple(to_int(v) for v in r.inputs[:params]) for r in rows]
+            operands = [tuple(number(v) for v in r.inputs[params:]) for r in rows]
+            tables.append(Table(op, attrs, operands, [number(r.output) for r in rows]))
+        types = {number(r.inputs[0]): to_int(r.output) for r in functions["type"].rows}
+        fired = sorted(
+            {(number(a), to_int(k)) for a, b, k in (r.inputs for r in functions["claim"].rows) if a == b}
+        )
+        constant = sorted(number(r.inputs[0]) for r in functions["is_const"].rows)
+        return Snapshot(
+            tables=tables,
+            class_types=types,
+            constant=constant,
+            node_class=[node_class[i] for i in range(len(self.problem.nodes))],
+            fired=fired,
+            class_count=len(classes),
+            values=list(self.ids.values),
+            types=list(self.types.values),  # type: ignore[arg-type]
+            rule_names=tuple(rule.name for rule in self.rules),
+        )

@@ -1,0 +1,154 @@
+"""A snapshot of the worker as the e-graph that extraction works on, and the way back to a tensor graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from egraph_opt.egraph import EGraph, Selection
+from egraph_opt.ir import AttrValue, TensorGraph, TensorType, Type
+from egraph_opt.ops import operator
+from egraph_opt.saturation.constants import ConstantFolder
+from egraph_opt.saturation.enodes import ENode
+from egraph_opt.saturation.snapshot import Snapshot
+
+LEAVES = ("Input", "Const", "Opaque")
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """An e-graph over a tensor graph.
+
+    Attributes:
+        egraph: the arrays; e-node i of it is ``enodes[i]``. A constant class has one e-node, ``Const``, whose attribute is
+            the class itself: its value comes from ``folder``.
+        class_types: type of each class.
+        original: classes of the nodes of the graph, in the graph's order.
+        fired: per class, names of the rules that proved something equal to it.
+        is_new: (n,) whether the e-node was made by a rule, and is not part of the graph.
+    """
+
+    graph: TensorGraph
+    egraph: EGraph
+    enodes: tuple[ENode, ...]
+    class_types: tuple[Type | None, ...]
+    original: tuple[int, ...]
+    fired: dict[int, tuple[str, ...]]
+    folder: ConstantFolder
+
+    @cached_property
+    def is_new(self) -> np.ndarray:
+        """(n,) bool, as said above."""
+        known = {self._key(n.op, n.attrs, [self.original[i] for i in n.operands]) for n in self.graph.nodes}
+        return np.array([e.op != "Const" and self._key(e.op, e.attrs, e.operands) not in known for e in self.enodes])
+
+    @staticmethod
+    def _key(op: str, attrs: Sequence[AttrValue], operands: Sequence[int]) -> tuple[str, str, tuple[int, ...]]:
+        return op, repr(tuple(attrs)), tuple(operands)
+
+    def selection_of_original(self) -> Selection:
+        """The graph as it was, as a selection: what everything else is compared with."""
+        index = {self._key(e.op, e.attrs, e.operands): i for i, e in enumerate(self.enodes)}
+        choice = np.full(self.egraph.class_count, -1, np.int64)
+        for cls in set(self.egraph.node_class[[e.op == "Const" for e in self.enodes]].tolist()):
+            choice[cls] = self.egraph.nodes_of(cls)[0]
+        for node, cls in zip(self.graph.nodes, self.original, strict=True):
+            found = index.get(self._key(node.op, node.attrs, [self.original[i] for i in node.operands]))
+            if choice[cls] < 0 and found is not None:
+                choice[cls] = found
+        return Selection(choice)
+
+    def rules_behind(self, selection: Selection) -> dict[str, int]:
+        """Rules that led to the selection, with the number of selected e-nodes that each explains."""
+        counts: dict[str, int] = {}
+        selected = selection.order(self.egraph)
+        used = {int(c) for n in selected for c in (self.egraph.node_class[n],)}
+        before = {int(self.egraph.node_class[n]) for n in self.selection_of_original().order(self.egraph)}
+        del before
+        for node in selected:
+            cls = int(self.egraph.node_class[node])
+            if self.is_new[node]:
+                for name in self.fired.get(cls, ()):
+                    counts[name] = counts.get(name, 0) + 1
+        for node, cls in zip(self.graph.nodes, self.original, strict=True):  # replaced by a value that was there anyway
+            if cls in used and self._vanished(node.op, cls, selection):
+                for name in self.fired.get(cls, ()):
+                    counts.setdefault(name, 1)
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def _vanished(self, op: str, cls: int, selection: Selection) -> bool:
+        chosen = self.enodes[int(selection.choice[cls])]
+        return op not in LEAVES and chosen.op != op and not self.is_new[int(selection.choice[cls])]
+
+    def rebuild(self, selection: Selection) -> TensorGraph:
+        """The selected e-nodes as a tensor graph with the same inputs and outputs; constants are folded.
+
+        Raises:
+            SelectionError: the selection is not a graph.
+        """
+        new = TensorGraph(opaques=self.graph.opaques)
+        names: dict[int, str] = {}
+        for index, name in self.graph.names.items():
+            names.setdefault(self.original[index], name)
+        placed: dict[int, int] = {}
+        for number in selection.order(self.egraph):
+            enode = self.enodes[number]
+            type_ = self.class_types[enode.cls]
+            assert type_ is not None
+            if enode.op == "Const":
+                placed[enode.cls] = new.constant(self.folder.constant(enode.cls))
+            else:
+                placed[enode.cls] = new.add(enode.op, enode.attrs, [placed[c] for c in enode.operands], type_)
+            if enode.cls in names and enode.op != "Const":
+                new.names.setdefault(placed[enode.cls], names[enode.cls])
+        for node, type_ in zip(self.graph.nodes, self.graph.types, strict=True):
+            if node.op == "Input":
+                new.add(node.op, node.attrs, (), type_)  # inputs stay, used or not
+        new.outputs = tuple(placed[int(root)] for root in self.egraph.roots)
+        return new
+
+
+def freeze(graph: TensorGraph, snapshot: Snapshot, *, guard_cancellation: bool = True) -> Frozen:
+    """The e-graph of a snapshot of ``graph``. E-nodes without a type are left out: they cannot be computed.
+
+    ``guard_cancellation`` refuses to fold sums that lose many bits (all numerics levels but ``fast``).
+    """
+    class_types: list[Type | None] = [None] * snapshot.class_count
+    for cls, number in snapshot.class_types.items():
+        class_types[cls] = snapshot.types[number]
+    every = [e for e in _decode(snapshot) if all(class_types[c] is not None for c in (e.cls, *e.operands))]
+    original = tuple(snapshot.node_class)
+    known = {(n.op, repr(n.attrs), tuple(original[i] for i in n.operands)) for n in graph.nodes}
+    ours = frozenset(i for i, e in enumerate(every) if (e.op, repr(e.attrs), e.operands) in known)
+    folder = ConstantFolder(every, class_types, graph.constants, ours, guard_cancellation)
+    stored = {cls for cls in folder.recipe if folder.storable(cls)}
+    enodes = [e for e in every if e.cls not in stored and e.op != "Const"]
+    enodes += [ENode("Const", (cls,), (), cls) for cls in sorted(stored)]
+    egraph = EGraph.build(
+        [(e.op, e.cls, e.operands) for e in enodes], [original[i] for i in graph.outputs], snapshot.class_count
+    )
+    fired: dict[int, tuple[str, ...]] = {}
+    for cls, number in snapshot.fired:
+        fired[cls] = (*fired.get(cls, ()), snapshot.rule_names[number])
+    return Frozen(graph, egraph, tuple(enodes), tuple(class_types), original, fired, folder)
+
+
+def _decode(snapshot: Snapshot) -> list[ENode]:
+    decoded: list[ENode] = []
+    for table in snapshot.tables:
+        raw = [True] if table.op in ("Const", "Opaque") else [False]
+        if table.op not in LEAVES:
+            raw = [p.kind == "int" for p in operator(table.op).params]
+        for attrs, operands, cls in zip(table.attrs, table.operands, table.classes, strict=True):
+            values = tuple(v if r else snapshot.values[v] for v, r in zip(attrs, raw, strict=True))
+            decoded.append(ENode(table.op, values, operands, cls))
+    return decoded
+
+
+def tensor_types(types: Sequence[Type | None]) -> tuple[TensorType, ...] | None:
+    """The types, if all are tensors."""
+    known = tuple(t for t in types if isinstance(t, TensorType))
+    return known if len(known) == len(types) else None

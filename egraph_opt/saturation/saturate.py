@@ -1,0 +1,197 @@
+"""Saturation as its user sees it: a graph and rules in, an e-graph and a report out, whatever happens to the worker."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from egraph_opt.errors import BudgetError, EgraphOptError
+from egraph_opt.ir import TensorGraph, TensorType
+from egraph_opt.rewrites import Rule
+from egraph_opt.saturation.engine import Problem
+from egraph_opt.saturation.frozen import Frozen, freeze
+from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, StopReason
+from egraph_opt.saturation.worker import Job, Limits, read, write
+
+GRACE = 5.0
+"""Seconds past the time limit after which a worker that is still in an iteration is killed."""
+STARTUP = 60.0
+"""Seconds that a worker may take to start and load the graph, on top of its time limit."""
+SPLAT_LIMIT = 2**16
+"""Elements up to which a constant is looked through for a single repeated number."""
+
+
+@dataclass(frozen=True)
+class SaturationReport:
+    """What saturation did.
+
+    Attributes:
+        reason: why it stopped; ``detail`` adds the worker's own last words where it failed.
+        iterations: one report per round that changed something.
+        seconds: wall time, the worker's start included.
+    """
+
+    reason: StopReason
+    detail: str
+    iterations: tuple[IterationReport, ...]
+    nodes: int
+    classes: int
+    seconds: float
+
+    @property
+    def rules(self) -> dict[str, RuleReport]:
+        """Matches and seconds of each rule over all iterations, most matches first."""
+        total: dict[str, RuleReport] = {}
+        for iteration in self.iterations:
+            for name, report in iteration.rules.items():
+                old = total.get(name, RuleReport(0, 0.0))
+                total[name] = RuleReport(old.matches + report.matches, old.seconds + report.seconds)
+        return dict(sorted(total.items(), key=lambda item: (-item[1].matches, item[0])))
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """The e-graph, and how it came about."""
+
+    frozen: Frozen
+    report: SaturationReport
+
+
+class Worker:
+    """A worker process that is started early, so that its imports overlap with other work."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "egraph_opt.saturation.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def close(self) -> None:
+        """Ends the process, if it still runs, and its pipes."""
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def saturate(
+    graph: TensorGraph,
+    rules: Sequence[Rule],
+    limits: Limits | None = None,
+    *,
+    worker: Worker | None = None,
+    guard_cancellation: bool = True,
+    on_progress: Callable[[IterationReport], None] | None = None,
+) -> Saturation:
+    """Every graph that ``rules`` make equal to ``graph``, within ``limits``.
+
+    The worker may run out of time or memory, crash or be killed: the e-graph of its last finished iteration is kept.
+
+    Raises:
+        BudgetError: not even the graph itself fitted into the limits.
+    """
+    limits = limits or Limits()
+    start = time.monotonic()
+    with worker or Worker() as running:
+        snapshot, iterations, reason, detail = _converse(running, Job(_problem(graph, rules), limits), on_progress)
+    if snapshot is None:
+        if reason == StopReason.FAILED:
+            raise EgraphOptError(f"the saturation worker failed before it had the graph: {detail}")
+        raise BudgetError(f"saturation ended before it had the graph ({reason}): raise the time or memory limit")
+    frozen = freeze(graph, snapshot, guard_cancellation=guard_cancellation)
+    report = SaturationReport(
+        reason,
+        detail,
+        tuple(iterations),
+        frozen.egraph.node_count,
+        len(set(frozen.egraph.node_class.tolist())),
+        time.monotonic() - start,
+    )
+    return Saturation(frozen, report)
+
+
+def _problem(graph: TensorGraph, rules: Sequence[Rule]) -> Problem:
+    splats: dict[int, float] = {}
+    for index, (node, type_) in enumerate(zip(graph.nodes, graph.types, strict=True)):
+        if node.op != "Const" or not isinstance(type_, TensorType):
+            continue
+        elements = int(str(type_.elements))
+        if 0 < elements <= SPLAT_LIMIT and type_.dtype not in ("string", "complex64", "complex128"):
+            array = np.asarray(graph.value(index)).reshape(-1)
+            if elements == 1 or bool((array == array[0]).all()):
+                splats[index] = float(array[0])
+    return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, tuple(rules))
+
+
+def _converse(
+    worker: Worker, job: Job, on_progress: Callable[[IterationReport], None] | None
+) -> tuple[Snapshot | None, list[IterationReport], StopReason, str]:
+    process = worker.process
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    timed_out = threading.Event()
+
+    def kill() -> None:
+        timed_out.set()
+        process.kill()
+
+    last_words: list[bytes] = []
+    listener = threading.Thread(target=lambda: last_words.extend(process.stderr or ()), daemon=True)
+    listener.start()
+    timer = threading.Timer(job.limits.seconds + STARTUP, kill)
+    timer.start()
+    snapshot: Snapshot | None = None
+    iterations: list[IterationReport] = []
+    reason: StopReason | None = None
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            write(process.stdin, job)
+        while (message := read(process.stdout)) is not None:
+            match message:
+                case ("iteration", report, Snapshot() as fresh):
+                    snapshot = fresh
+                    if report is None:  # the graph is in: from here on the limit itself counts
+                        timer.cancel()
+                        timer = threading.Timer(job.limits.seconds + GRACE, kill)
+                        timer.start()
+                    else:
+                        iterations.append(report)
+                        if on_progress:
+                            on_progress(report)
+                case ("done", StopReason() as why):
+                    reason = why
+                    break
+                case _:
+                    raise AssertionError(f"unexpected message {message!r}")
+    finally:
+        timer.cancel()
+    if reason is None:
+        code = process.wait()
+        listener.join(1.0)
+        text = b"".join(last_words).decode(errors="replace").strip()
+        reason = StopReason.TIME if timed_out.is_set() else _reason(code, text)
+        return snapshot, iterations, reason, text.splitlines()[-1] if text else f"exit status {code}"
+    return snapshot, iterations, reason, ""
+
+
+def _reason(code: int, text: str) -> StopReason:
+    if "memory allocation" in text or "MemoryError" in text:
+        return StopReason.MEMORY
+    return StopReason.KILLED if code in (-9, -15) else StopReason.FAILED

@@ -1,0 +1,105 @@
+"""The worker process: ``python -m egraph_opt.saturation.worker``.
+
+Reads one pickled job from stdin, writes one pickled message per iteration to stdout: ``("iteration", report, snapshot)``, and
+at the end ``("done", stop reason)``. The parent is the only one who ever talks to it, over pipes that it made itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from egraph_opt.saturation.engine import Engine, Problem
+from egraph_opt.saturation.snapshot import StopReason
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When saturation stops.
+
+    Attributes:
+        seconds: no new iteration starts after this; the parent kills the worker some time later.
+        memory: bytes of address space for the worker, None for no limit.
+        nodes: e-nodes after which no new iteration starts.
+        iterations: rounds.
+        merge_rounds: in how many of the first rounds operators that share an operand are merged.
+    """
+
+    seconds: float = 30.0
+    memory: int | None = 8 * 2**30
+    nodes: int = 100_000
+    iterations: int = 12
+    merge_rounds: int = 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """A problem and its limits."""
+
+    problem: Problem
+    limits: Limits
+
+
+def write(stream: BinaryIO, message: object) -> None:
+    """Sends one message: its length, then the pickle."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(struct.pack("<Q", len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def read(stream: BinaryIO) -> object | None:
+    """Receives one message, or ``None`` when the other side is gone."""
+    header = stream.read(8)
+    if len(header) < 8:
+        return None
+    (length,) = struct.unpack("<Q", header)
+    data = stream.read(length)
+    return pickle.loads(data) if len(data) == length else None  # noqa: S301 - the peer is our own child or parent
+
+
+def saturate(job: Job, out: BinaryIO) -> StopReason:
+    """Runs iterations until a limit; sends a snapshot after each."""
+    start = time.monotonic()
+    engine = Engine(job.problem)
+    write(out, ("iteration", None, engine.snapshot()))
+    for round_ in range(job.limits.iterations):
+        if time.monotonic() - start > job.limits.seconds:
+            return StopReason.TIME
+        report = engine.iterate(merge=round_ < job.limits.merge_rounds)
+        if not report.changed:
+            return StopReason.SATURATED
+        write(out, ("iteration", report, engine.snapshot()))
+        if report.nodes > job.limits.nodes:
+            return StopReason.NODES
+    return StopReason.ITERATIONS
+
+
+def main() -> None:
+    """Entry point of the worker."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not reach the pipe
+    job = read(sys.stdin.buffer)
+    assert isinstance(job, Job)
+    if job.limits.memory is not None:
+        with contextlib.suppress(ImportError, ValueError, OSError):
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (job.limits.memory, job.limits.memory))
+    try:
+        reason = saturate(job, out)
+    except MemoryError:
+        reason = StopReason.MEMORY
+    write(out, ("done", reason))
+
+
+if __name__ == "__main__":
+    from egraph_opt.saturation import worker  # under its own name, so that what is pickled here is known there
+
+    worker.main()
