@@ -8,22 +8,23 @@ an attribute here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import onnx_ir
 from numpy.typing import NDArray
 
-from egraph_opt.ir import AttrValue, Size, SizeExpr, TensorType, Type, evaluate, product
+from egraph_opt.ir import INTEGERS, AttrValue, Size, SizeExpr, TensorType, Type, evaluate
 from egraph_opt.ops.schema import first_opset
 
 if TYPE_CHECKING:
     from egraph_opt.ops.lowering import Lowering
     from egraph_opt.ops.source import Source
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]  # of any of our dtypes; NumPy's own types allow no arithmetic on ``generic``
 Attrs = tuple[AttrValue, ...]
 Types = Sequence[TensorType]
 Rng = np.random.Generator
@@ -66,6 +67,7 @@ class Operator:
     arity: tuple[int, int | None] = (1, 1)
     outputs: int | None = 1  # None: the attributes decide, and the type is a TupleType
     ring: Literal["exact", "oracle", "no"] = "no"
+    preserves_type: bool = False  # element-wise on one operand: the result has its type, whatever that is
     min_opset: int = 9
     onnx_names: tuple[str, ...] = ()  # ONNX operators of the default domain that ``from_onnx`` understands
 
@@ -107,7 +109,7 @@ class Operator:
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         """Arithmetic operations for static types; one per element of the result by default."""
-        return int(product(result.numbers())) if isinstance(result, TensorType) else 0
+        return math.prod(result.numbers()) if isinstance(result, TensorType) else 0
 
     def moves_data(self, attrs: Attrs) -> bool:
         """False when a runtime can answer without touching the elements (a reshape)."""
@@ -239,5 +241,22 @@ def lower_bound(size: Size) -> int:
 def numpy_limits(dtype: np.dtype[np.generic]) -> tuple[float | int, float | int]:
     """The lowest and the highest value of a NumPy number type; the infinities for floats."""
     if dtype.kind in "iu":
-        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        limits = np.iinfo(dtype.name)
+        return int(limits.min), int(limits.max)
     return -np.inf, np.inf
+
+
+def holds(dtype: str, value: AttrValue) -> bool:
+    """Whether ``value`` is written as an element of ``dtype`` is: a bool, an int in its range, or a float."""
+    if dtype == "bool":
+        return isinstance(value, bool)
+    if dtype in INTEGERS:
+        low, high = numpy_limits(np.dtype(dtype))
+        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    return isinstance(value, float)
+
+
+def as_element(dtype: str, value: AttrValue) -> AttrValue:
+    """``value`` written as ``holds`` wants it, where that loses nothing but its type."""
+    assert isinstance(value, bool | int | float)
+    return bool(value) if dtype == "bool" else int(value) if dtype in INTEGERS else float(value)

@@ -17,8 +17,10 @@ from egraph_opt.ops.base import (
     Sample,
     Types,
     Unsupported,
+    as_element,
     distinct_shape,
     fitting,
+    holds,
     ints,
     require,
 )
@@ -41,8 +43,7 @@ class Fill(Operator):
         shape, value, dtype = ints(attrs[0]), attrs[1], attrs[2]
         require(dtype in NUMERIC | {"bool"}, f"Fill of {dtype}")
         require(min(shape, default=0) >= 0, f"Fill of shape {shape}")
-        kind = bool if dtype == "bool" else float if dtype in FLOATS else int
-        require(type(value) is kind, f"Fill of {dtype} with {value!r}")
+        require(holds(str(dtype), value), f"Fill of {dtype} with {value!r}")
         return TensorType(str(dtype), shape)
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
@@ -52,8 +53,7 @@ class Fill(Operator):
         shape, value, dtype = attrs
         dtype = "float64" if dtype is None else dtype
         if value is None:
-            number = int(rng.integers(-2, 4))
-            value = bool(number % 2) if dtype == "bool" else float(number) if dtype in FLOATS else abs(number)
+            value = as_element(str(dtype), int(rng.integers(-2 if dtype in FLOATS else 0, 4)))
         return fitting(self, (distinct_shape(rng) if shape is None else shape, value, dtype), ())
 
     def from_onnx(self, source: Source) -> int:

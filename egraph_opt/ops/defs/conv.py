@@ -6,13 +6,14 @@ the way in. Operands: x (N, C, *spatial), w (M, C/group, *kernel), optionally b 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir
 from numpy.lib.stride_tricks import sliding_window_view
 
-from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv, product
+from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -127,7 +128,7 @@ class Conv(Operator):
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         assert isinstance(result, TensorType)
-        return 2 * int(product(result.numbers())) * int(product(types[1].numbers()[1:]))
+        return 2 * math.prod(result.numbers()) * math.prod(types[1].numbers()[1:])
 
 
 class FusedConv(Conv):

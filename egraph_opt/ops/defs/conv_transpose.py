@@ -5,12 +5,13 @@ Operands: x (N, C, *spatial), w (C, M/group, *kernel), optionally b (M). Pads ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, product
+from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -142,7 +143,7 @@ class ConvTranspose(Operator):
         return low.op("ConvTranspose", low.inputs, kernel_shape=low.tensor_type(1).numbers()[2:], **attributes)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
-        return 2 * int(product(types[0].numbers())) * int(product(types[1].numbers()[1:]))
+        return 2 * math.prod(types[0].numbers()) * math.prod(types[1].numbers()[1:])
 
 
 def _pads(

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, TensorType, Type
+from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, TensorType, Type
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -21,6 +21,7 @@ from egraph_opt.ops.base import (
     Unsupported,
     broadcast,
     fitting,
+    holds,
     random_shape,
     require,
 )
@@ -33,6 +34,8 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 class Unary(Operator):
     """``y[i] = f(x[i])``, same type; attributes are numbers with defaults, taken over from ONNX."""
+
+    preserves_type = True
 
     def __init__(
         self,
@@ -133,11 +136,14 @@ class Clip(Operator):
     """``min(max(x, low), high)``; ``None`` leaves a side open. ONNX's crossed bounds give ``high`` everywhere."""
 
     name = "Clip"
+    preserves_type = True
     params = (Param("min"), Param("max"))
     onnx_names = ("Clip",)
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
-        require(types[0].dtype in NUMERIC, f"Clip is not defined on {types[0].dtype}")
+        dtype = types[0].dtype
+        require(dtype in NUMERIC, f"Clip is not defined on {dtype}")
+        require(all(bound is None or holds(dtype, bound) for bound in attrs), f"Clip of {dtype} to {attrs}")
         return types[0]
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
@@ -149,8 +155,10 @@ class Clip(Operator):
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         low, high = sorted(float(v) for v in np.round(rng.normal(size=2) * 8) / 8)
-        chosen = (low if attrs[0] is None else attrs[0], high if attrs[1] is None else attrs[1])
-        return fitting(self, chosen, (types[0] or TensorType("float64", random_shape(rng)),))
+        x = types[0] or TensorType("float64", random_shape(rng))
+        if x.dtype in INTEGERS:
+            low, high = (abs(int(v)) for v in (low, high))
+        return fitting(self, (low if attrs[0] is None else attrs[0], high if attrs[1] is None else attrs[1]), (x,))
 
     def from_onnx(self, source: Source) -> int:
         if source.opset < 11:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, product
+from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -67,7 +68,7 @@ class MatMul(Operator):
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         assert isinstance(result, TensorType)
-        return 2 * int(product(result.numbers())) * types[0].numbers()[-1]
+        return 2 * math.prod(result.numbers()) * types[0].numbers()[-1]
 
 
 def _partner(rng: Rng, shape: tuple[int, ...], left: bool) -> tuple[int, ...]:
@@ -151,8 +152,7 @@ class Gemm(Operator):
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         assert isinstance(result, TensorType)
-        rows, inner = types[0].numbers()[:: -1 if attrs[0] else 1]
-        return 2 * rows * inner * result.numbers()[1]
+        return 2 * math.prod(types[0].numbers()) * result.numbers()[1]
 
 
 def _integral(value: AttrValue) -> bool:
@@ -163,7 +163,8 @@ def _times(scale: AttrValue, x: Array) -> Array:
     assert isinstance(scale, int | float)
     if scale == 1:
         return x
-    return x * x.dtype.type(scale)
+    whole = x.dtype.kind in "iu"
+    return x * np.asarray(int(scale) if whole else scale).astype(x.dtype)  # a negative factor wraps like the products
 
 
 OPERATORS = (MatMul(), Gemm())

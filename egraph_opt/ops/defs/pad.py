@@ -18,8 +18,10 @@ from egraph_opt.ops.base import (
     Sample,
     Types,
     Unsupported,
+    as_element,
     distinct_shape,
     fitting,
+    holds,
     ints,
     lower_bound,
     require,
@@ -45,7 +47,7 @@ class Pad(Operator):
         pads, mode, value = ints(attrs[0]), attrs[1], attrs[2]
         x = types[0]
         require(mode in _MODES, f"Pad has no mode {mode}")
-        require(isinstance(value, bool | int | float), f"Pad with {value!r}")
+        require(holds(x.dtype, value), f"Pad of {x} with {value!r}")
         require(x.dtype in NUMERIC | {"bool"} and len(pads) == 2 * x.rank, f"Pad of {x} by {pads}")
         require(x.rank > 0, "Pad of a scalar")
         for axis, size in enumerate(x.shape):
@@ -74,7 +76,8 @@ class Pad(Operator):
         rank = None if attrs[0] is None else len(ints(attrs[0])) // 2
         x = types[0] or TensorType("float64", distinct_shape(rng, rank))
         mode = str(rng.choice(_MODES, p=[0.6, 0.2, 0.2])) if attrs[1] is None else attrs[1]
-        value: AttrValue = float(rng.integers(-2, 3)) if mode == "constant" else 0.0
+        low = -2 if x.dtype in FLOATS else 0
+        value = as_element(x.dtype, int(rng.integers(low, 3)) if mode == "constant" else 0)
         pads = _random_pads(rng, x.numbers(), mode) if attrs[0] is None else attrs[0]
         return fitting(self, (pads, mode, value if attrs[2] is None else attrs[2]), (x,))
 
@@ -97,7 +100,7 @@ class Pad(Operator):
             full[source.axis(axis, x.rank) + x.rank] = pads[i + len(axes)]
         if mode != "constant":
             value = 0.0
-        return source.apply("Pad", source.operand(0), pads=tuple(full), mode=mode, value=_typed(value, x.dtype))
+        return source.apply("Pad", source.operand(0), pads=tuple(full), mode=mode, value=as_element(x.dtype, value))
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         pads, mode, value = ints(low.attrs[0]), low.attrs[1], low.attrs[2]
@@ -124,12 +127,6 @@ def _value(source: Source) -> AttrValue:
     if array is None or array.size != 1:
         raise Unsupported("Pad: the value is computed while the model runs")
     return array.reshape(-1)[0].item()
-
-
-def _typed(value: AttrValue, dtype: str) -> AttrValue:
-    """One way to write a value, so that equal pads are one node: bool, int or float as the tensor is."""
-    assert isinstance(value, bool | int | float)
-    return bool(value) if dtype == "bool" else float(value) if dtype in FLOATS else int(value)
 
 
 def _random_pads(rng: Rng, shape: tuple[int, ...], mode: AttrValue) -> tuple[int, ...]:

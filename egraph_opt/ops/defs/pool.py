@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv, product
+from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -118,7 +119,7 @@ class Pool(Operator):
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         assert isinstance(result, TensorType)
-        return int(product(result.numbers())) * int(product(ints(attrs[0])))
+        return math.prod(result.numbers()) * math.prod(ints(attrs[0]))
 
 
 class MaxPool(Pool):
@@ -207,7 +208,7 @@ class GlobalPool(Operator):
         return source.apply(self.name, source.operand(0))
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
-        return int(product(types[0].numbers()))
+        return math.prod(types[0].numbers())
 
 
 def window_positions(size: Size, kernel: int, stride: int, pads: tuple[int, int], dilation: int, ceil: int) -> Size:

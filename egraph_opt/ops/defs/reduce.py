@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Size, TensorType, Type, product
+from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -93,7 +94,7 @@ class Reduce(Operator):
         return low.op(self.name, [*low.inputs, low.ints(axes)], keepdims=keep)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
-        return int(product(types[0].numbers()))
+        return math.prod(types[0].numbers())
 
 
 class Arg(Operator):
@@ -144,7 +145,7 @@ class Arg(Operator):
         return max(super().opset(attrs, types), 12 if attrs[2] else 9)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
-        return int(product(types[0].numbers()))
+        return math.prod(types[0].numbers())
 
 
 def _reduced(shape: tuple[Size, ...], axes: tuple[int, ...], keep: int) -> tuple[Size, ...]:

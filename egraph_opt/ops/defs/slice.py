@@ -81,6 +81,9 @@ class Slice(Operator):
             return fitting(self, (axes, *(tuple(r[i] for r in rows) for i in range(3))), (x,))
         steps = ints(attrs[3]) if attrs[3] is not None else (1,) * len(axes)
         default = ((0,) * len(axes), tuple(shape[a] for a in axes))
+        if attrs[1] is None and attrs[2] is None and set(steps) == {1} and rng.random() < 0.7:
+            cuts = [sorted(int(c) for c in rng.choice(shape[a] + 1, 2, replace=False)) for a in axes]
+            default = (tuple(c[0] for c in cuts), tuple(c[1] for c in cuts))
         starts, ends = (d if a is None else a for d, a in zip(default, attrs[1:3], strict=True))
         return fitting(self, (axes, starts, ends, steps), (x,))
 
@@ -92,7 +95,7 @@ class Slice(Operator):
             size = x.shape[axis]
             bounds = _static(size, start, end, step) if isinstance(size, int) else _symbolic(size, start, end, step)
             if bounds != (0, size, 1):
-                rows.append((axis, *bounds))
+                rows.append((axis, bounds[0], bounds[1], bounds[2]))
         if not rows:
             return source.operand(0)
         axes, starts, ends, steps = zip(*rows, strict=True)
@@ -181,7 +184,7 @@ def _static(size: int, start: int, end: int, step: int) -> tuple[int, int, int]:
 
 def _symbolic(size: SizeExpr, start: int, end: int, step: int) -> tuple[Size, Size, int]:
     """The bounds on an axis of unknown size, where clamping them cannot depend on the size."""
-    top = 1 << 31
+    top = (1 << 31) - 1  # what exporters of old wrote for 'to the end'
     if step < 0:
         if (start == -1 or start >= top) and end <= -top:
             return size - 1, -1, step
