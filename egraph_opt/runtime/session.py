@@ -23,6 +23,7 @@ def open_session(
     *,
     optimize: bool = True,
     threads: int = 1,
+    spinning: bool = True,
     external_folder: Path | None = None,
     save_optimized: Path | None = None,
 ) -> ort.InferenceSession:
@@ -31,6 +32,7 @@ def open_session(
     Args:
         optimize: ONNX Runtime's highest level of graph optimization, as its users get it; otherwise none at all.
         threads: threads inside one operator; operators run one after another.
+        spinning: whether idle threads wait busily, as is ONNX Runtime's habit.
         external_folder: where the external data of a model given as bytes lies.
         save_optimized: where to write the graph that ONNX Runtime made of the model.
 
@@ -43,6 +45,8 @@ def open_session(
     options.log_severity_level = _SILENT
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+    if not spinning:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if external_folder is not None:
         options.add_session_config_entry(_FOLDER_KEY, str(external_folder))
     if save_optimized is not None:
@@ -51,14 +55,16 @@ def open_session(
     return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def run_session(session: ort.InferenceSession, feeds: Mapping[str, Array]) -> list[Array]:
-    """The outputs of one run, in the model's order; bfloat16 tensors go in and out as ``ml_dtypes`` arrays.
+def run_session(session: ort.InferenceSession, feeds: Mapping[str, Array]) -> list[Any]:
+    """The outputs of one run, in the model's order: arrays, or lists and dicts of them where the model says so.
+
+    bfloat16 tensors go in and out as ``ml_dtypes`` arrays.
 
     Raises:
         Exception: ONNX Runtime's own error when the run fails.
     """
     if not _needs_values(session, feeds):
-        return [np.asarray(y) for y in session.run(None, dict(feeds))]
+        return list(session.run(None, dict(feeds)))
     names = [output.name for output in session.get_outputs()]
     values = session.run_with_ort_values(names, {name: to_ort(array) for name, array in feeds.items()})
     return [from_ort(value) for value in values]

@@ -1,1 +1,28 @@
-"""."""
+"""Whether two models are equivalent, and inputs to run a model on."""
+
+from egraph_opt.verification.compare import Numerics
+from egraph_opt.verification.feeds import Kind, input_types, random_feeds, symbols
+from egraph_opt.verification.interface import interface_difference, overridable_inputs, required_inputs
+from egraph_opt.verification.serialize import Runnable, checker_complaint, runnable
+from egraph_opt.verification.sizes import alternative_sizes, default_sizes
+from egraph_opt.verification.verdict import Evidence, Verdict
+from egraph_opt.verification.verify import verify
+
+__all__ = [
+    "Evidence",
+    "Kind",
+    "Numerics",
+    "Runnable",
+    "Verdict",
+    "alternative_sizes",
+    "checker_complaint",
+    "default_sizes",
+    "input_types",
+    "interface_difference",
+    "overridable_inputs",
+    "random_feeds",
+    "required_inputs",
+    "runnable",
+    "symbols",
+    "verify",
+]

@@ -1,0 +1,92 @@
+"""A model in the form that ONNX Runtime opens, without copying external weights where that can be avoided."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnx_ir
+import onnxruntime as ort
+
+from egraph_opt.runtime import open_session
+
+INLINE_LIMIT = 1_500_000_000
+"""Bytes of weights that still go through protobuf, which ends at 2 GiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """``source`` is the serialized model, or a file; ``folder`` is where its external data lies; ``nbytes`` of all
+    weights."""
+
+    source: bytes | Path
+    folder: Path | None
+    nbytes: int
+
+    def open(self, *, optimize: bool) -> ort.InferenceSession:
+        """A session with at most four threads, which do not spin: other work may share the machine.
+
+        Raises:
+            Exception: ONNX Runtime's own error.
+        """
+        threads = min(4, os.cpu_count() or 1)
+        return open_session(
+            self.source, optimize=optimize, threads=threads, spinning=False, external_folder=self.folder
+        )
+
+
+@contextmanager
+def runnable(model: onnx_ir.Model) -> Iterator[Runnable]:
+    """``model`` ready to be opened; temporary files, if it takes any, live as long as the context."""
+    tensors = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
+    total = sum(t.nbytes for t in tensors)
+    external = [t for t in tensors if isinstance(t, onnx_ir.ExternalTensor)]
+    folders = {str(t.base_dir) for t in external}
+    inline = total - sum(t.nbytes for t in external)
+    if inline <= INLINE_LIMIT and (not external or (len(folders) == 1 and "" not in folders)):
+        folder = Path(folders.pop()) if folders else None
+        yield Runnable(onnx_ir.to_proto(model).SerializeToString(), folder, total)
+        return
+    with tempfile.TemporaryDirectory(prefix="egraph-opt-") as temporary:
+        path = Path(temporary) / "model.onnx"
+        onnx_ir.save(model, path, external_data="model.data")
+        yield Runnable(path, None, total)
+
+
+def checker_complaint(model: onnx_ir.Model) -> str | None:
+    """What ``onnx.checker`` says with full shape inference, in one line; ``None`` when it is content.
+
+    The weights of a model that does not fit protobuf, or lie outside it, are checked as inputs of the same type: the
+    checker looks at every node, and no weight is read.
+    """
+    light = _without_weights(model) if _is_heavy(model) else model
+    try:
+        onnx.checker.check_model(onnx_ir.to_proto(light).SerializeToString(), full_check=True)
+    except Exception as error:  # ValidationError, InferenceError and plain RuntimeError from its C++ side
+        return " ".join(str(error).split())[:300]
+    return None
+
+
+def _is_heavy(model: onnx_ir.Model) -> bool:
+    tensors = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
+    return any(isinstance(t, onnx_ir.ExternalTensor) for t in tensors) or sum(t.nbytes for t in tensors) > INLINE_LIMIT
+
+
+def _without_weights(model: onnx_ir.Model) -> onnx_ir.Model:
+    light = model.clone()
+    inputs = {value.name for value in light.graph.inputs}
+    for name, value in list(light.graph.initializers.items()):
+        tensor = value.const_value
+        if tensor is None or (tensor.nbytes < 1 << 16 and not isinstance(tensor, onnx_ir.ExternalTensor)):
+            continue
+        del light.graph.initializers[name]
+        value.type, value.shape = onnx_ir.TensorType(tensor.dtype), onnx_ir.Shape(tensor.shape.numpy())
+        value.const_value = None
+        if name not in inputs:
+            light.graph.inputs.append(value)
+    return light
