@@ -87,7 +87,12 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_writing_and_reading_give_the_same_egraph(tmp_path: Path) -> None:
-    nodes = [("Add", 1, [0, 0, 2]), ('naïve "op"', 0, []), ("y", 0, []), ("f", 2, [2, 1])]
+    nodes: list[tuple[str, int, list[int]]] = [
+        ("Add", 1, [0, 0, 2]),
+        ('naïve "op"', 0, []),
+        ("y", 0, []),
+        ("f", 2, [2, 1]),
+    ]
     egraph = EGraph.build(nodes, [1, 1, 0], 3)
     costs = np.array([0.1, 1e-300, -3.0, 7.0])
     write_egraph(tmp_path / "e.json", egraph, costs)

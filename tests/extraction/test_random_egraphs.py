@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -37,7 +38,7 @@ class Case:
     costs: NDArray[np.float64]
     forbidden: NDArray[np.bool_]
 
-    @property
+    @cached_property
     def optimum(self) -> float:
         """The least DAG cost of an acyclic selection, by enumeration; inf if there is none."""
         return min((cost for cost in self._all_costs(dict.fromkeys(self.egraph.roots.tolist()))), default=inf)
@@ -167,11 +168,12 @@ def test_tree_greedy_has_the_least_tree_cost(cases: list[Case]) -> None:
 def least_tree_costs(case: Case) -> list[float]:
     """Bellman-Ford: repeat until nothing changes."""
     least = [inf] * case.egraph.class_count
+    owner: list[int] = case.egraph.node_class.tolist()
     for _ in range(case.egraph.class_count + 1):
-        for node, cls in enumerate(case.egraph.node_class):
+        for node, cls in enumerate(owner):
+            operands: list[int] = case.egraph.operands(node).tolist()
             if not case.forbidden[node]:
-                total = float(case.costs[node] + sum(least[child] for child in case.egraph.operands(node)))
-                least[cls] = min(least[cls], total)
+                least[cls] = min(least[cls], float(case.costs[node]) + sum(least[child] for child in operands))
     return least
 
 
