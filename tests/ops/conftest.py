@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from egraph_opt.ir import AttrValue, Node, TensorGraph, TensorType, TupleType, Type
-from egraph_opt.ops import Builder, Lowering, Operator, Sample, Sink, Source, importers
+from egraph_opt.ops import Builder, Lowering, Operator, Sample, Sink, Source, importers, operator
 from egraph_opt.ops.lowering import ONNX_DTYPES
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -129,14 +130,53 @@ class Bench:
                 array = np.array(operand, np.int64) if isinstance(operand, list) else operand
                 constants.append(onnx_ir.Value(name=f"c{i}", const_value=onnx_ir.tensor(array)))
                 given.append(constants[-1])
+        return self.read(self._one_node(op_type, inputs, given, constants, opset, outputs, attributes), types)
+
+    @staticmethod
+    def _one_node(
+        op_type: str,
+        inputs: Sequence[onnx_ir.Value],
+        given: Sequence[onnx_ir.Value | None],
+        constants: Sequence[onnx_ir.Value],
+        opset: int,
+        outputs: int,
+        attributes: Mapping[str, AttrValue],
+    ) -> onnx.ModelProto:
         node = onnx_ir.Node("", op_type, given, _attributes(attributes), num_outputs=outputs)
         for i, value in enumerate(node.outputs):
             value.name = f"y{i}"
         graph = onnx_ir.Graph(
             inputs, node.outputs, nodes=[node], initializers=constants, opset_imports={"": opset}, name="g"
         )
-        model = onnx_ir.Model(graph, ir_version=10)
-        return self.read(onnx_ir.to_proto(model), types)
+        return onnx_ir.to_proto(onnx_ir.Model(graph, ir_version=10))
+
+    def agrees(
+        self,
+        op_type: str,
+        operands: Sequence[Array],
+        opset: int,
+        outputs: int = 1,
+        fixed: int = 0,
+        **attributes: AttrValue,
+    ) -> None:
+        """Asserts that the graph read from an ONNX node computes what ONNX Runtime does.
+
+        The last ``fixed`` operands are constants of the model.
+        """
+        free = len(operands) - fixed
+        types = [TensorType(x.dtype.name, x.shape) for x in operands]
+        inputs = [self.value(f"x{i}", t) for i, t in enumerate(types[:free])]
+        constants = [
+            onnx_ir.Value(name=f"c{i}", const_value=onnx_ir.tensor(x)) for i, x in enumerate(operands) if i >= free
+        ]
+        proto = self._one_node(op_type, inputs, [*inputs, *constants], constants, opset, outputs, attributes)
+        untyped = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+        wanted = self.run(untyped, operands[:free])
+        read = self.read(proto, types)
+        for index, want in zip(read.outputs, wanted, strict=True):
+            got = evaluate(read.graph, index, operands)
+            assert (got.dtype, got.shape) == (want.dtype, want.shape)
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
     @staticmethod
     def draw(rng: np.random.Generator, declared: Operator, sample: Sample) -> list[Array]:
@@ -145,6 +185,16 @@ class Bench:
             draw_array(rng, t, bound)
             for t, bound in zip(sample.types, declared.limits(sample.attrs, sample.types), strict=True)
         ]
+
+
+def evaluate(graph: TensorGraph, index: int, operands: Sequence[Array]) -> Any:
+    """The value of a node, inputs being named x0, x1..."""
+    node = graph.nodes[index]
+    if node.op == "Input":
+        return operands[int(str(node.attrs[0])[1:])]
+    if node.op == "Const":
+        return graph.value(index)
+    return operator(node.op).evaluate(node.attrs, [evaluate(graph, i, operands) for i in node.operands])
 
 
 def draw_array(rng: np.random.Generator, type_: TensorType, bound: tuple[int, int] | None) -> Array:

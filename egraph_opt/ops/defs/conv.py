@@ -55,6 +55,8 @@ class Conv(Operator):
         require(
             group >= 1 and w.shape[1] * group == x.shape[1], f"{group} groups of {w.shape[1]} in {x.shape[1]} channels"
         )
+        require(min(strides) >= 1 and min(dilations) >= 1 and min(pads) >= 0, "Conv attributes out of range")
+        require(0 not in w.shape[2:], "Conv with an empty kernel")
         outputs = w.shape[0]
         require(isinstance(outputs, int) and outputs % group == 0, f"{outputs} filters in {group} groups")
         if len(types) == 3:
@@ -71,8 +73,9 @@ class Conv(Operator):
         wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
         windows = sliding_windows(x.astype(wide), w.shape[2:], strides, pads, dilations)
         n, c, spatial = x.shape[0], x.shape[1] // group, windows.shape[2 : x.ndim]
-        grouped = windows.reshape(n, group, c, *spatial, -1)
-        kernels = w.astype(wide).reshape(group, w.shape[0] // group, c, -1)
+        taps = math.prod(w.shape[2:])  # written out, because -1 has no answer for an empty batch
+        grouped = windows.reshape(n, group, c, *spatial, taps)
+        kernels = w.astype(wide).reshape(group, w.shape[0] // group, c, taps)
         y = np.einsum("ngc...k,gmck->ngm...", grouped, kernels).reshape(n, w.shape[0], *spatial)
         if len(operands) == 3:
             y = y + operands[2].astype(wide).reshape(1, -1, *[1] * len(spatial))
@@ -121,9 +124,14 @@ class Conv(Operator):
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         strides, pads, dilations, group = low.attrs
-        kernel = low.tensor_type(1).numbers()[2:]
         return low.op(
-            "Conv", low.inputs, kernel_shape=kernel, strides=strides, pads=pads, dilations=dilations, group=group
+            "Conv",
+            low.inputs,
+            kernel_shape=written_kernel(low),
+            strides=strides,
+            pads=pads,
+            dilations=dilations,
+            group=group,
         )
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
@@ -185,6 +193,12 @@ class FusedConv(Conv):
 FUSED_ACTIVATIONS = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")
 
 
+def written_kernel(low: Lowering) -> tuple[int, ...] | None:
+    """ONNX's ``kernel_shape`` of a weight (operand 1); left out where the weight has symbolic sizes."""
+    weight = low.tensor_type(1)
+    return weight.numbers()[2:] if weight.is_static else None
+
+
 def window_count(size: Size, kernel: Size, stride: int, pad: int, dilation: int) -> Size:
     """How many windows fit on an axis of ``size`` with ``pad`` added in all.
 
@@ -234,6 +248,8 @@ def resolve_pads(
         Unsupported: ``auto_pad`` depends on a size that is not known.
     """
     auto = source.attr("auto_pad", "NOTSET")
+    if not len(sizes) == len(kernel) == len(strides) == len(dilations):
+        raise Unsupported(f"{source.op_type} with attributes of another rank than its operands")
     if auto == "NOTSET":
         pads = source.attr("pads", (0,) * (2 * len(kernel)))
         return tuple(int(p) for p in pads)  # type: ignore[union-attr]

@@ -27,6 +27,7 @@ from egraph_opt.ops.base import (
     require,
     wide,
 )
+from egraph_opt.ops.defs.conv import written_kernel
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 
@@ -140,7 +141,7 @@ class ConvTranspose(Operator):
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         attributes = {p.name: value for p, value in zip(self.params, low.attrs, strict=True)}
-        return low.op("ConvTranspose", low.inputs, kernel_shape=low.tensor_type(1).numbers()[2:], **attributes)
+        return low.op("ConvTranspose", low.inputs, kernel_shape=written_kernel(low), **attributes)
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return 2 * math.prod(types[0].numbers()) * math.prod(types[1].numbers()[1:])

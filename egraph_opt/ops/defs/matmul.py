@@ -75,7 +75,7 @@ def _partner(rng: Rng, shape: tuple[int, ...], left: bool) -> tuple[int, ...]:
     """The shape of a matrix that multiplies ``shape`` from the left or the right; batch axes equal, dropped or 1."""
     free = int(rng.integers(1, 7))
     if left:
-        inner = shape[-2] if len(shape) > 1 else shape[0]
+        inner = shape[-2:][0]
         own = (inner,) if rng.random() < 0.15 else (free, inner)
     else:
         own = (shape[-1],) if rng.random() < 0.15 else (shape[-1], free)
