@@ -176,6 +176,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(_CREATE)
+        connection.execute(_SELECT, ("", "", "[]"))  # fails where another program made a table of this name
         connection.execute("BEGIN IMMEDIATE")  # fails now, not at the first write, where the file is read-only
         connection.rollback()
         with closing(connection.execute("PRAGMA quick_check(1)")) as check:
@@ -190,4 +191,4 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 def _is_damaged(error: sqlite3.DatabaseError) -> bool:
     text = str(error)
-    return any(sign in text for sign in ("not a database", "malformed", "no column", "no such column", "columns"))
+    return any(sign in text for sign in ("not a database", "malformed", "no such column"))

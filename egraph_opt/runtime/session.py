@@ -73,8 +73,8 @@ def run_session(session: ort.InferenceSession, feeds: Mapping[str, Array]) -> li
 def to_ort(array: Array) -> ort.OrtValue:
     """``array`` as ONNX Runtime's own tensor."""
     if array.dtype.name == "bfloat16":
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.ascontiguousarray(array).view(np.uint16), _BFLOAT16)
-    return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.asarray(array, order="C").view(np.uint16), _BFLOAT16)
+    return ort.OrtValue.ortvalue_from_numpy(np.asarray(array, order="C"))
 
 
 def from_ort(value: ort.OrtValue) -> Array:

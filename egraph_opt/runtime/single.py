@@ -70,7 +70,7 @@ def _values(signature: Signature, position: int, rng: np.random.Generator) -> Ar
     elif type_.dtype == "string":
         block = np.array(["text"] * count, object)
     elif np.issubdtype(dtype, np.integer):
-        block = rng.integers(0, _integer_limit(signature, position), count)
+        block = rng.integers(int(signature.op in _POSITIVE), _integer_limit(signature, position), count)
     else:
         block = rng.standard_normal(count, np.float32)
         if signature.op in _POSITIVE:

@@ -18,6 +18,8 @@ from egraph_opt.verification.sizes import alternative_sizes, default_sizes
 
 _INTEGER_LIMITS = (100, 10, 2)
 """Upper bounds of random integers, widest first: what indexes a small table fails on the first ones."""
+_AT_EVERY_SIZE = frozenset({"normal", "small"})
+"""Kinds that are tried at all sizes; the others say more about values than about shapes."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +68,29 @@ def planned_cases(
             raise
         notes.append(f"only the given inputs were tried: {error}")
         return cases
-    kinds: list[Kind] = ["normal", "wide", "zeros"]
+    kinds: list[Kind] = ["normal", "unit", "small", "wide", "zeros"]
     if numerics == "exact":
         kinds.append("nonfinite")
     if not input_types(model):
         kinds = ["normal"]
     limits = _INTEGER_LIMITS if has_integers(model) else (2,)
     for kind in kinds:
-        for turn, numbers in enumerate(chosen):
+        for turn, numbers in enumerate(chosen if kind in _AT_EVERY_SIZE else chosen[:1]):
             cases.append(Case(kind, numbers, (), model, (kind, seed + turn), limits))
+    more: list[Kind] = ["unit", "small", "normal"]
+    for turn in range(_extra_rounds(model, chosen[0])):
+        for kind in more if len(kinds) > 1 else ():
+            cases.append(Case(kind, chosen[turn % len(chosen)], (), model, (kind, seed + 100 + turn), limits))
     overrides = _overrides(model)
     if overrides:
         cases.insert(1, Case("overridden", chosen[0], (), model, ("normal", seed), limits, overrides))
     return cases
+
+
+def _extra_rounds(model: onnx_ir.Model, sizes: Mapping[str, int]) -> int:
+    """How many more rounds of input: a small input says little, and costs as little."""
+    elements = sum(array.size for array in random_feeds(model, sizes).values())
+    return 5 if elements < 256 else 1 if elements < 16384 else 0
 
 
 def _sizes(model: onnx_ir.Model, given: Sequence[Mapping[str, int]], notes: list[str]) -> list[Mapping[str, int]]:

@@ -17,10 +17,11 @@ from egraph_opt.ops import numpy_dtype
 from egraph_opt.runtime import Array
 from egraph_opt.verification.interface import required_inputs
 
-Kind = Literal["normal", "wide", "zeros", "nonfinite"]
-"""``normal``: standard normal numbers, random integers and booleans. ``wide``: magnitudes over seven decades with both
-signs and both zeros, all booleans true. ``zeros``: 0 and -0, all booleans false. ``nonfinite``: as normal, with
-infinities, NaN, the largest and the smallest numbers strewn in."""
+Kind = Literal["normal", "unit", "small", "wide", "zeros", "nonfinite"]
+"""``normal``: standard normal numbers. ``unit``: from [0, 1), as images are; booleans true. ``small``: normal numbers
+divided by ten, which saturate no softmax; booleans false. ``wide``: magnitudes over seven decades with both signs and
+both zeros. ``zeros``: 0 and -0, integers 0, booleans false. ``nonfinite``: as normal, with infinities, NaN, the largest
+and the smallest numbers strewn in. Integers and other booleans are random."""
 
 _RANGES = {"float16": (-3.0, 1.5), "bfloat16": (-4.0, 3.0), "float32": (-4.0, 3.0), "float64": (-4.0, 3.0)}
 _WORDS = np.array(["", "a", "Zoe", "egg 42"], object)
@@ -88,7 +89,8 @@ def has_integers(model: onnx_ir.Model) -> bool:
 def _values(rng: np.random.Generator, type_: TensorType, kind: Kind, integers: int) -> Array:
     shape, dtype = type_.numbers(), numpy_dtype(type_.dtype)
     if type_.dtype == "bool":
-        return {"wide": np.ones(shape, bool), "zeros": np.zeros(shape, bool)}.get(kind, rng.random(shape) < 0.5)
+        threshold = {"unit": 1.0, "small": 0.0, "zeros": 0.0}.get(kind, 0.5)
+        return np.asarray(rng.random(shape) < threshold)
     if type_.dtype == "string":
         return rng.choice(_WORDS, shape)
     if np.issubdtype(dtype, np.integer):
@@ -111,8 +113,12 @@ def _floats(rng: np.random.Generator, shape: tuple[int, ...], kind: Kind, dtype:
     count = int(np.prod(shape, dtype=np.int64))
     if kind == "zeros":
         return np.resize(np.array([0.0, -0.0]), count).reshape(shape)
+    if kind == "unit":
+        return rng.random(shape)
     values = rng.standard_normal(count)
-    if kind == "wide":
+    if kind == "small":
+        values /= 10
+    elif kind == "wide":
         low, high = _RANGES.get(dtype, (-1.0, 1.0))
         values = np.sign(values) * 10.0 ** rng.uniform(low, high, count)
         values[rng.random(count) < 0.05] = 0.0

@@ -14,7 +14,7 @@ class Evidence:
     """One output, on one input, at one level of ONNX Runtime's optimizations.
 
     Attributes:
-        case: kind of input (``normal``, ``wide``, ``zeros``, ``nonfinite``, ``overridden``, ``user``).
+        case: kind of input: one of ``feeds.Kind``, ``overridden`` (defaults of inputs changed) or ``user``.
         sizes: numbers of the symbolic sizes; empty for the user's own inputs.
         level: ``none`` or ``all``: how far ONNX Runtime optimized the candidate.
         error: largest absolute difference; of what is not a float, the share of elements that differ.
