@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import AttrValue, Constant, TensorGraph, TensorType, Type
+from egraph_opt.ir import AttrValue, Constant, Size, TensorGraph, TensorType, Type
 from egraph_opt.ops.base import Array, IllTyped, Unsupported
+from egraph_opt.ops.known import constant_value, size_values
 from egraph_opt.ops.registry import operator
 
 
@@ -159,6 +160,15 @@ class Source:
             raise Unsupported(f"{self.op_type}: {what} are computed while the model runs")
         return tuple(int(v) for v in np.asarray(array).reshape(-1))
 
+    def sizes(self, index: int, what: str) -> tuple[Size, ...]:
+        """The sizes that input ``index`` holds: numbers, and symbolic sizes that come from the shapes of operands.
+
+        Raises:
+            Unsupported: anything else decides them while the model runs.
+        """
+        found = size_values(self.builder.graph, self.operand(index))
+        return self.ints(index, what) if found is None else found
+
     def apply(self, op: str, *operands: int, **attributes: AttrValue) -> int:
         """Index of ``op(*operands)``; Unsupported when the types do not fit, or not in the model's opset."""
         declared = operator(op)
@@ -178,39 +188,6 @@ class Source:
     def type_of(self, index: int) -> Type:
         """Type of any node of the graph."""
         return self.builder.graph.types[index]
-
-
-def constant_value(graph: TensorGraph, index: int, limit: int = 4096) -> Array | None:
-    """The value of node ``index`` if it needs no input of the model and every step has at most ``limit`` elements.
-
-    Exporters compute target shapes from constants (Shape, Gather, Concat...), and the operators that take such a
-    shape need its numbers; the nodes themselves stay as they are.
-    """
-    if graph.nodes[index].op == "Const":
-        return graph.value(index)
-    found = _constant(graph, index, limit)
-    return found if isinstance(found, np.ndarray) else None
-
-
-def _constant(graph: TensorGraph, index: int, limit: int) -> Array | tuple[Array, ...] | None:
-    node, type_ = graph.nodes[index], graph.types[index]
-    if node.op in ("Input", "Opaque"):
-        return None
-    for item in getattr(type_, "items", (type_,)):
-        if not (isinstance(item, TensorType) and isinstance(item.elements, int) and item.elements <= limit):
-            return None
-    if node.op == "Const":
-        return graph.value(index)
-    operands: list[Array] = []
-    for operand in node.operands:
-        value = _constant(graph, operand, limit)
-        if value is None:
-            return None
-        operands.append(value)  # type: ignore[arg-type]  # a tuple only below Get, which takes one
-    try:
-        return operator(node.op).evaluate(node.attrs, operands)
-    except (KeyError, NotImplementedError):
-        return None
 
 
 def _float32(value: float) -> float:

@@ -9,7 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from egraph_opt.ir import TensorType
+from egraph_opt.ir import TensorType, symbol
+from egraph_opt.ops import Unsupported
 
 RNG = np.random.default_rng(0)
 
@@ -127,27 +128,63 @@ def test_runtime_agrees(
     bench.agrees(op, [np.asarray(x) for x in operands], opset, outputs, fixed, **attributes)
 
 
-def test_shapes_computed_from_constants_are_known(bench: Any) -> None:
-    """Exporters write Shape, Gather and Concat where the target of a Reshape is known all the same."""
-    nodes = [
-        helper.make_node("Shape", ["x0"], ["s"]),
-        helper.make_node("Gather", ["s", "zero"], ["n"]),
-        helper.make_node("Unsqueeze", ["n", "zeros"], ["n1"]),
-        helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0),
-        helper.make_node("Reshape", ["x0", "t"], ["y"]),
-    ]
-    constants = [
-        onnx.numpy_helper.from_array(np.array(value, np.int64), name)
-        for name, value in (("zero", 0), ("zeros", [0]), ("rest", [-1]))
-    ]
+def reshaped(chain: list[onnx.NodeProto], constants: dict[str, Any]) -> onnx.ModelProto:
+    """A model that reshapes x0 to the shape ``t`` that ``chain`` computes."""
+    tensors = [onnx.numpy_helper.from_array(np.array(value, np.int64), name) for name, value in constants.items()]
     graph = helper.make_graph(
-        nodes,
+        [helper.make_node("Shape", ["x0"], ["s"]), *chain, helper.make_node("Reshape", ["x0", "t"], ["y"])],
         "g",
-        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, [2, 3, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 12])],
-        constants,
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, ["N", 3, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        tensors,
     )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-    read = bench.read(proto, [TensorType("float32", (2, 3, 4))])
-    assert (read.node.op, read.node.attrs) == ("Reshape", ((2, 12),))
-    assert sum(node.op == "Concat" for node in read.graph.nodes) == 1  # nothing is folded on the way in
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+
+
+FIRST = [
+    helper.make_node("Cast", ["s"], ["s32"], to=TensorProto.INT32),
+    helper.make_node("Gather", ["s32", "zero"], ["n"]),
+    helper.make_node("Cast", ["n"], ["n64"], to=TensorProto.INT64),
+]
+
+
+def test_shapes_computed_from_shapes_are_known(bench: Any) -> None:
+    """Exporters write Shape, Gather and Concat where the target of a Reshape is known all the same."""
+    chain = [
+        *FIRST,
+        helper.make_node("Unsqueeze", ["n64", "zeros"], ["n1"]),
+        helper.make_node("Concat", ["n1", "rest"], ["t"], axis=0),
+    ]
+    proto = reshaped(chain, {"zero": 0, "zeros": [0], "rest": [-1]})
+    static = bench.read(proto, [TensorType("float32", (2, 3, 4))])
+    assert (static.node.op, static.node.attrs) == ("Reshape", ((2, 12),))
+    assert sum(node.op == "Concat" for node in static.graph.nodes) == 1  # nothing is folded on the way in
+    n = symbol("N")
+    symbolic = bench.read(proto, [TensorType("float32", (n, 3, 4))])
+    assert (symbolic.node.op, symbolic.node.attrs) == ("Reshape", ((n, 12),))
+
+
+def test_arithmetic_of_sizes(bench: Any) -> None:
+    chain = [
+        *FIRST,
+        helper.make_node("Mul", ["n64", "three"], ["m"]),
+        helper.make_node("Reshape", ["m", "ones"], ["m1"]),
+        helper.make_node("Concat", ["m1", "four"], ["t"], axis=0),
+    ]
+    proto = reshaped(chain, {"zero": 0, "three": 3, "ones": [1], "four": [4]})
+    n = symbol("N")
+    assert bench.read(proto, [TensorType("float32", (n, 3, 4))]).type == TensorType("float32", (n * 3, 4))
+    np.testing.assert_array_equal(bench.run(proto, [np.zeros((5, 3, 4), np.float32)])[0].shape, (15, 4))
+
+
+def test_comparisons_of_sizes_are_not_guessed(bench: Any) -> None:
+    """Whether N is 1 is not known, so a shape that asks is not either."""
+    chain = [
+        *FIRST,
+        helper.make_node("Equal", ["n64", "one"], ["e"]),
+        helper.make_node("Where", ["e", "flat", "s"], ["t"]),
+    ]
+    proto = reshaped(chain, {"zero": 0, "one": 1, "flat": [1, 3, 4]})
+    with pytest.raises(Unsupported, match="while the model runs"):
+        bench.read(proto, [TensorType("float32", (symbol("N"), 3, 4))])
+    assert bench.read(proto, [TensorType("float32", (1, 3, 4))]).type == TensorType("float32", (1, 3, 4))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Constant, TensorType, Type, product
+from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Constant, TensorType, Type
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -21,6 +21,7 @@ from egraph_opt.ops.base import (
     distinct_shape,
     fitting,
     holds,
+    integer,
     ints,
     require,
 )
@@ -104,20 +105,70 @@ class ConstantImporter(Importer):
         return source.builder.graph.constant(Constant.of(tensor.numpy(), dtype_name(tensor.dtype)))
 
 
-class ShapeImporter(Importer):
-    """``Shape`` and ``Size`` of tensors whose sizes are numbers."""
+class ShapeOf(Operator):
+    """The sizes of axes ``start`` (inclusive) to ``end`` of the operand, as int64; needs only its type.
+
+    The importer writes a constant where the sizes are numbers.
+    """
+
+    name = "Shape"
+    params = (Param("start", "int"), Param("end", "int"))
+    onnx_names = ("Shape",)
+
+    def infer(self, attrs: Attrs, types: Types) -> Type:
+        start, end = (integer(a) for a in attrs)
+        require(0 <= start <= end <= types[0].rank, f"Shape of axes {start} to {end} of {types[0]}")
+        return TensorType("int64", (end - start,))
+
+    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+        start, end = (integer(a) for a in attrs)
+        return np.array(operands[0].shape[start:end], np.int64)
+
+    def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
+        least = max((integer(a) for a in attrs if a is not None), default=0)
+        x = types[0] or TensorType("float64", distinct_shape(rng, max(least, int(rng.integers(1, 5)))))
+        start = int(rng.integers(0, x.rank + 1)) if attrs[0] is None else integer(attrs[0])
+        if start > x.rank:
+            return None
+        end = int(rng.integers(start, x.rank + 1)) if attrs[1] is None else attrs[1]
+        return fitting(self, (min(start, end) if attrs[0] is None and isinstance(end, int) else start, end), (x,))
 
     def from_onnx(self, source: Source) -> int:
-        shape = source.type(0).shape
-        if source.op_type == "Shape":
-            end = source.attr("end")
-            assert end is None or isinstance(end, int)
-            shape = shape[source.int_attr("start", 0) : end]
-        numbers = [size for size in shape if isinstance(size, int)]
-        if len(numbers) < len(shape):
-            raise Unsupported(f"{source.op_type} of a tensor with symbolic sizes")
-        value = numbers if source.op_type == "Shape" else product(numbers)
-        return source.builder.constant(np.array(value, np.int64))
+        x, end = source.type(0), source.attr("end")
+        assert end is None or isinstance(end, int)
+        start, stop, _ = slice(source.int_attr("start", 0), end).indices(x.rank)
+        stop = max(start, stop)
+        numbers = [size for size in x.shape[start:stop] if isinstance(size, int)]
+        if len(numbers) == stop - start:
+            return source.builder.constant(np.array(numbers, np.int64))
+        return source.apply("Shape", source.operand(0), start=start, end=stop)
+
+    def to_onnx(self, low: Lowering) -> onnx_ir.Value:
+        start, end = (integer(a) for a in low.attrs)
+        whole = end == low.tensor_type(0).rank
+        if low.opset >= 15:
+            return low.op("Shape", low.inputs, start=start or None, end=None if whole else end)
+        return low.op("Shape", low.inputs)
+
+    def opset(self, attrs: Attrs, types: Types) -> int:
+        whole = attrs == (0, types[0].rank)
+        return max(super().opset(attrs, types), 9 if whole else 15)
+
+    def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
+        return 0
+
+    def moves_data(self, attrs: Attrs) -> bool:
+        return False
+
+
+class SizeImporter(Importer):
+    """``Size`` of tensors whose sizes are numbers."""
+
+    def from_onnx(self, source: Source) -> int:
+        elements = source.type(0).elements
+        if not isinstance(elements, int):
+            raise Unsupported("Size of a tensor with symbolic sizes")
+        return source.builder.constant(np.array(elements, np.int64))
 
 
 class RangeImporter(Importer):
@@ -148,10 +199,10 @@ class IdentityImporter(Importer):
         return source.operand(0)
 
 
-OPERATORS = (Fill(),)
+OPERATORS = (Fill(), ShapeOf())
 IMPORTERS = (
     ConstantImporter("Constant"),
-    ShapeImporter("Shape", "Size"),
+    SizeImporter("Size"),
     RangeImporter("Range"),
     IdentityImporter("Identity", "Dropout"),
 )

@@ -208,7 +208,7 @@ class Expand(Mover):
 
     def from_onnx(self, source: Source) -> int:
         x = source.type(0)
-        target = source.ints(1, "the sizes of the new shape")
+        target = source.sizes(1, "the sizes of the new shape")
         padded = (1,) * max(len(target) - x.rank, 0) + x.shape
         full = (1,) * (len(padded) - len(target)) + target
         shape: list[Size] = []

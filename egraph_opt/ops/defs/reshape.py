@@ -155,9 +155,7 @@ def _two_steps(old: Shape, new: Shape) -> _Plan | None:
 
 def _reshape(source: Source) -> Shape:
     x = source.type(0)
-    target = source.ints_attr("shape") if not source.has(1) else source.ints(1, "the sizes of the new shape")
-    if target is None:
-        raise Unsupported("Reshape without a shape")
+    target = source.sizes(1, "the sizes of the new shape")
     copied = not source.int_attr("allowzero", 0)
     shape: list[Size | None] = []
     for axis, number in enumerate(target):

@@ -184,11 +184,13 @@ def _static(size: int, start: int, end: int, step: int) -> tuple[int, int, int]:
 
 def _symbolic(size: SizeExpr, start: int, end: int, step: int) -> tuple[Size, Size, int]:
     """The bounds on an axis of unknown size, where clamping them cannot depend on the size."""
-    top = (1 << 31) - 1  # what exporters of old wrote for 'to the end'
+    top = 1_000_000_000  # exporters write this, or the largest int32 or int64, for 'to the end'
     if step < 0:
         if (start == -1 or start >= top) and end <= -top:
             return size - 1, -1, step
         raise Unsupported(f"Slice {start}:{end}:{step} of an axis of unknown size")
+    if (start == 0 or start <= -top) and end >= top:
+        return 0, size, step  # whatever the size is
     bounds: list[Size] = []
     for bound in (start, end):
         least = lower_bound(size)
