@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,18 +24,22 @@ FLOOR = 5e-8
 
 Call = Callable[[], object]
 _BLOCKED_DOMAIN = "com.microsoft.nchwc"
-_BASELINE_BUDGET = 0.2
-_REORDER_BUDGET = 0.004
-_TRIES, _DISTURBED, _PAUSE = 3, 1.2, 0.03
+_BASELINE_BUDGET, _BASELINE_WINDOWS = 0.08, 4
+_MOST_LAYOUT = 0.8  # share of a reading that may be put down to layout changes
+_TRIES, _DISTURBED, _PAUSE = 2, 1.2, 0.03
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Seconds of the operator itself, and seconds that its model spent on changing layouts around it."""
+    """Seconds of the operator itself, and seconds that its model spent on changing layouts around it.
+
+    ``disturbed``: something slowed the machine down all the while, so it is worth measuring again later.
+    """
 
     seconds: float
-    layout: float = 0.0
-    samples: int = 0
+    layout: float
+    samples: int
+    disturbed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Bench:
-    """Measures signatures with one number of threads; one session at a time, besides a tiny reference."""
+    """Measures signatures with one number of threads; one operator at a time, beside a tiny reference."""
 
     threads: int = 1
     budget_seconds: float = 0.012
@@ -67,7 +71,7 @@ class Bench:
 
     @property
     def baseline(self) -> Baseline:
-        """Measured on first use, in about 0.3 s."""
+        """Measured on first use, in about 0.5 s."""
         if not self._baseline:
             self._baseline.append(_measure_baseline(self.threads))
         return self._baseline[0]
@@ -86,53 +90,57 @@ class Bench:
             blocked = "Conv" in signature.op or "Pool" in signature.op
             saved = Path(folder) / "optimized.onnx" if blocked else None
             session = open_session(single.model, threads=self.threads, save_optimized=saved)
-            ports = len(single.feeds) + len(single.outputs)
-            total, samples = self._run(_bind(session, single.feeds, single.outputs), ports, self.budget_seconds)
-            layout = self._reorders(onnx.load(saved), single) if saved is not None else 0.0
-        layout = min(layout, 0.8 * total)
-        return Measurement(max(total - layout, FLOOR), layout, samples)
+            reorders = self._reorders(onnx.load(saved), single) if saved is not None else []
+        calls = [_bind(session, single.feeds, single.outputs), *reorders]
+        ports = [len(single.feeds) + len(single.outputs), *[2] * len(reorders)]
+        (total, *parts), samples, disturbed = self._run(calls, ports)
+        layout = min(sum(parts), _MOST_LAYOUT * total)
+        return Measurement(max(total - layout, FLOOR), layout, samples, disturbed)
 
-    def _run(self, call: Call, ports: int, budget: float) -> tuple[float, int]:
-        """Seconds of a model's operators alone, and how many samples that took."""
+    def _run(self, calls: Sequence[Call], ports: Sequence[int]) -> tuple[list[float], int, bool]:
+        """Seconds of each model's operators alone, how many samples that took, and whether it was disturbed."""
         base = self.baseline
+        budget = self.budget_seconds * (1 + len(calls)) / 2
         tries: list[list[Timing]] = []
-        while len(tries) < _TRIES and not any(reference.seconds < _DISTURBED * base.seconds for _, reference in tries):
+        while len(tries) < _TRIES and not any(t[-1].seconds < _DISTURBED * base.seconds for t in tries):
             if tries:
                 time.sleep(_PAUSE)  # something slowed the machine down, the reference too: let it pass
-            tries.append(sample([call, base.reference], threads=self.threads, budget_seconds=budget))
-        timing, reference = min(tries, key=lambda pair: pair[1].seconds)
-        overhead = reference.seconds - base.node + base.port * (ports - 2)
-        return max(timing.seconds - overhead, FLOOR), timing.samples
+            tries.append(sample([*calls, base.reference], threads=self.threads, budget_seconds=budget))
+        *timings, reference = min(tries, key=lambda timings: timings[-1].seconds)
+        overheads = [reference.seconds - base.node + base.port * (count - 2) for count in ports]
+        seconds = [max(t.seconds - o, FLOOR) for t, o in zip(timings, overheads, strict=True)]
+        return seconds, timings[0].samples, reference.seconds > _DISTURBED * base.seconds
 
-    def _reorders(self, optimized: onnx.ModelProto, single: Single) -> float:
-        """Seconds of the layout changes at the inputs and outputs of the graph that ONNX Runtime made."""
-        total = 0.0
+    def _reorders(self, optimized: onnx.ModelProto, single: Single) -> list[Call]:
+        """The layout changes at the inputs and outputs of the graph that ONNX Runtime made, each alone."""
+        found: list[Call] = []
         for node in optimized.graph.node:
             if node.domain != _BLOCKED_DOMAIN:
                 continue
             if node.op_type == "ReorderInput" and node.input[0] in single.feeds:
-                shape = single.feeds[node.input[0]].shape
-                total += self._reorder(optimized, node, shape)
+                found.append(self._reorder(optimized, node, single.feeds[node.input[0]].shape))
             elif node.op_type == "ReorderOutput" and node.output[0] in single.outputs:
                 shape = single.outputs[node.output[0]].numbers()
                 # the blocked side holds whole blocks of channels: 8 with AVX2, 16 with AVX-512
                 padded = [(shape[0], -(-shape[1] // block) * block, *shape[2:]) for block in (8, 16)]
-                total += next((s for p in padded if (s := self._try_reorder(optimized, node, p)) is not None), 0.0)
-        return total
+                found += [c for p in padded if (c := self._working_reorder(optimized, node, p)) is not None][:1]
+        return found
 
-    def _try_reorder(self, like: onnx.ModelProto, node: onnx.NodeProto, shape: tuple[int, ...]) -> float | None:
+    def _working_reorder(self, like: onnx.ModelProto, node: onnx.NodeProto, shape: tuple[int, ...]) -> Call | None:
         try:
-            return self._reorder(like, node, shape)
+            call = self._reorder(like, node, shape)
+            call()
         except Exception:  # the block size does not fit; ONNX Runtime's errors have no common base class
             return None
+        return call
 
-    def _reorder(self, like: onnx.ModelProto, node: onnx.NodeProto, shape: tuple[int, ...]) -> float:
+    def _reorder(self, like: onnx.ModelProto, node: onnx.NodeProto, shape: tuple[int, ...]) -> Call:
         make, kind = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
         outputs = [make(node.output[0], kind, None)]
         graph = onnx.helper.make_graph([node], "reorder", [make(node.input[0], kind, shape)], outputs)
         model = onnx.helper.make_model(graph, opset_imports=like.opset_import, ir_version=like.ir_version)
         session = open_session(model.SerializeToString(), threads=self.threads)
-        return self._run(_bind(session, {node.input[0]: np.ones(shape, np.float32)}, {}), 2, _REORDER_BUDGET)[0]
+        return _bind(session, {node.input[0]: np.ones(shape, np.float32)}, {})
 
 
 def _bind(session: ort.InferenceSession, feeds: Mapping[str, Array], outputs: Mapping[str, TensorType]) -> Call:
@@ -157,9 +165,11 @@ def _measure_baseline(threads: int) -> Baseline:
     """From chains of tiny operators: what remains when the operators themselves are taken away."""
     chains = [(["Sin"], 1), (["Sin"] * 9, 1), (["Sin"], 9), (["Sin"] * 5, 1), ([*["Sin", "Reshape"] * 4, "Sin"], 1)]
     calls = [_chain(ops, inputs, threads) for ops, inputs in chains]
-    sample(calls, threads=threads, budget_seconds=_BASELINE_BUDGET / 4)  # wakes the processor up
-    timings = sample(calls, threads=threads, budget_seconds=_BASELINE_BUDGET)
-    one, nine, wide, five, renamed = (t.seconds for t in timings)
+    windows: list[list[Timing]] = []
+    for _ in range(_BASELINE_WINDOWS):  # apart in time: a disturbance rarely lasts for all of them
+        windows.append(sample(calls, threads=threads, budget_seconds=_BASELINE_BUDGET))
+        time.sleep(_PAUSE)
+    one, nine, wide, five, renamed = (min(t.seconds for t in timings) for timings in zip(*windows, strict=True))
     return Baseline(calls[0], one, max(nine - one, 0.0) / 8, max(wide - one, 0.0) / 8, max((renamed - five) / 4, FLOOR))
 
 

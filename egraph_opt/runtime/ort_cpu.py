@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -73,17 +74,25 @@ class OrtCpu:
     ) -> dict[str, Entry]:
         order = sorted(missing, key=lambda key: (-_roofline(work(missing[key]), self.threads), key))
         bench = Bench(self.threads, self.budget_seconds)
-        made, unsaved, saved_at = dict[str, Entry](), dict[str, Entry](), time.monotonic()
-        for done, key in enumerate(order):
-            if deadline is not None and time.monotonic() >= deadline:
-                break
-            made[key] = unsaved[key] = _measure_one(bench, key, missing[key])
-            if time.monotonic() - saved_at > _WRITE_EVERY_SECONDS:  # another process need not measure these again
-                database.write(unsaved, scope)
-                unsaved, saved_at = {}, time.monotonic()
-            if on_progress is not None:
-                on_progress(done + 1, len(order))
-        database.write(unsaved, scope)
+        made, unsaved, disturbed = dict[str, Entry](), dict[str, Entry](), list[str]()
+        saved_at = time.monotonic()
+        try:
+            for turn, key in enumerate(itertools.chain(order, disturbed)):  # what was disturbed has a second turn
+                if deadline is not None and time.monotonic() >= deadline:
+                    break
+                entry, again = _measure_one(bench, key, missing[key])
+                if turn < len(order):
+                    disturbed += [key] if again else []
+                elif not _is_better(entry, made[key]):
+                    continue
+                made[key] = unsaved[key] = entry
+                if time.monotonic() - saved_at > _WRITE_EVERY_SECONDS:  # another process need not measure these again
+                    database.write(unsaved, scope)
+                    unsaved, saved_at = {}, time.monotonic()
+                if on_progress is not None and turn < len(order):
+                    on_progress(turn + 1, len(order))
+        finally:  # what is measured is kept when the user interrupts
+            database.write(unsaved, scope)
         return made
 
     def _costs(self, signatures: Sequence[Signature], entries: Mapping[str, Entry]) -> list[Cost]:
@@ -140,14 +149,19 @@ def _known(signature: Signature, entries: Mapping[str, Entry]) -> Entry:
     return entries.get(_database_key(signature), Entry(None, note="not measured"))
 
 
-def _measure_one(bench: Bench, key: str, signature: Signature) -> Entry:
+def _measure_one(bench: Bench, key: str, signature: Signature) -> tuple[Entry, bool]:
+    """The entry, and whether the machine was disturbed while it was measured."""
     if key == ALIAS:
-        return Entry(bench.baseline.alias)
+        return Entry(bench.baseline.alias), False
     try:
         found: Measurement = bench.measure(signature)
     except Exception as error:  # ONNX Runtime's errors have no common base class
-        return Entry(None, note=" ".join(str(error).split())[:300])
-    return Entry(found.seconds, found.layout)
+        return Entry(None, note=" ".join(str(error).split())[:300]), False
+    return Entry(found.seconds, found.layout), found.disturbed
+
+
+def _is_better(new: Entry, old: Entry) -> bool:
+    return new.seconds is not None and (old.seconds is None or new.seconds < old.seconds)
 
 
 def _roofline(todo: Work, threads: int) -> float:
