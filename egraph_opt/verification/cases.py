@@ -11,6 +11,7 @@ import onnx_ir
 from egraph_opt.errors import UsageError
 from egraph_opt.ops import numpy_dtype
 from egraph_opt.runtime import Array
+from egraph_opt.verification.branches import branch_values
 from egraph_opt.verification.compare import Numerics
 from egraph_opt.verification.feeds import Kind, has_integers, input_types, random_feeds, symbols
 from egraph_opt.verification.interface import overridable_inputs
@@ -81,6 +82,8 @@ def planned_cases(
     for turn in range(_extra_rounds(model, chosen[0])):
         for kind in more if len(kinds) > 1 else ():
             cases.append(Case(kind, chosen[turn % len(chosen)], (), model, (kind, seed + 100 + turn), limits))
+    for values in branch_values(model):
+        cases.append(Case("branch", chosen[0], (), model, ("normal", seed), limits, values))
     overrides = _overrides(model)
     if overrides:
         cases.insert(1, Case("overridden", chosen[0], (), model, ("normal", seed), limits, overrides))

@@ -14,7 +14,8 @@ class Evidence:
     """One output, on one input, at one level of ONNX Runtime's optimizations.
 
     Attributes:
-        case: kind of input: one of ``feeds.Kind``, ``overridden`` (defaults of inputs changed) or ``user``.
+        case: kind of input: one of ``feeds.Kind``, ``branch`` (an integer that the model compares with),
+            ``overridden`` (defaults of inputs changed) or ``user``.
         sizes: numbers of the symbolic sizes; empty for the user's own inputs.
         level: ``none`` or ``all``: how far ONNX Runtime optimized the candidate.
         error: largest absolute difference; of what is not a float, the share of elements that differ.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 import onnx_ir
@@ -53,7 +54,12 @@ def verify(
         feeds: the user's own inputs, run besides the random ones.
         seed: of the random inputs.
         time_limit: seconds after which no further input is tried; the first one is always run.
+
+    Raises:
+        UsageError: ``numerics`` is none of the three.
     """
+    if numerics not in get_args(Numerics):
+        raise UsageError(f"unknown numerics {numerics!r}: choose one of {', '.join(get_args(Numerics))}")
     return _Verification(original, candidate, numerics, time_limit).run(sizes, _as_list(feeds), seed)
 
 

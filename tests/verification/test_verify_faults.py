@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir
 import pytest
 
+from egraph_opt.errors import UsageError
 from egraph_opt.verification import verify
 
 Parse = Callable[..., onnx_ir.Model]
@@ -170,13 +171,30 @@ def test_inputs_on_which_the_original_fails_are_skipped(parse: Parse) -> None:
     assert {e.case for e in user.evidence} == {"user"}
 
 
+def test_numbers_that_choose_a_branch_are_tried(parse: Parse) -> None:
+    old = """g (int64 n, float[8] x) => (float[8] y) <int64[1] one = {1}, int64 zero = {0}, int64 a = {16000}> {
+      r = Reshape(n, one) m = Gather(r, zero) c = Equal(m, a) e = Exp(x) y = Where(c, e, x)
+    }"""
+    verdict = verify(parse(old), parse(old))
+    assert verdict.equivalent
+    assert "branch" in {e.case for e in verdict.evidence}
+    broken = verify(parse(old), parse(old.replace("Exp(x)", "Neg(x)")))
+    assert broken.kind == "different"
+    assert "branch" in broken.reason
+
+
 def test_user_feeds_can_reveal_a_difference(parse: Parse) -> None:
-    old = "g (int64 n) => (int64 y) <int64 a = {16000}> { c = Equal(n, a) y = Cast<to = 7>(c) }"
+    old = "g (int64 n) => (int64 y) <int64 a = {15999}> { c = Greater(n, a) y = Cast<to = 7>(c) }"
     new = "g (int64 n) => (int64 y) <int64 a = {0}> { y = Mul(n, a) }"
     assert verify(parse(old), parse(new)).equivalent  # random numbers do not find it
     found = verify(parse(old), parse(new), feeds=[{"n": np.array(3)}, {"n": np.array(16000)}])
     assert found.kind == "different"
     assert "user" in found.reason
+
+
+def test_unknown_numerics_is_a_usage_error(parse: Parse) -> None:
+    with pytest.raises(UsageError, match="standard"):
+        verify(parse(MLP), parse(MLP), numerics="loose")  # type: ignore[arg-type]
 
 
 def test_small_floats_and_half_precision(parse: Parse) -> None:
