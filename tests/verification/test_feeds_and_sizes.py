@@ -147,3 +147,20 @@ def test_changed_weight_of_a_real_model_is_caught(zoo: Path) -> None:
     changed = changed.astype(np.float32)
     value.const_value = onnx_ir.tensor(changed, name=value.name)
     assert verify(model, broken).kind == "different"
+
+
+def test_models_too_large_for_protobuf_go_through_a_file(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("egraph_opt.verification.serialize.INLINE_LIMIT", 1000)
+    model = parse("g (float[1,256] x, float[256,256] w) => (float[1,256] y) { y = MatMul(x, w) }")
+    weight = model.graph.inputs.pop()
+    values = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+    weight.const_value = onnx_ir.tensor(values, name="w")
+    model.graph.register_initializer(weight)
+    with runnable(model) as form:
+        assert isinstance(form.source, Path)
+        assert form.source.exists()
+    assert not form.source.exists()
+    assert verify(model, model.clone()).equivalent
+    broken = model.clone()
+    broken.graph.node(0).replace_input_with(1, broken.graph.inputs[0])
+    assert "checker" in verify(model, broken).reason
