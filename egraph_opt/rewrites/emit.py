@@ -9,6 +9,10 @@ joins on the answers.
 A rule does not unite classes itself. It builds its right-hand side and *claims* equality; ``unite`` makes a claim true only
 when both sides have the same type, so that a rewrite whose result is of another shape (a constant that broadcasts, say)
 never becomes an unsound union.
+
+Rules apply only to what depends on the model's inputs (``dynamic``): expressions of constants are evaluated in the end, so
+rewriting them would only make the e-graph grow. A rule whose right side is one of its variables takes the e-node that did
+nothing out of further matching (``subsume``): it stands for itself, and would be found again and again inside itself.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ PRELUDE = """
 (function type (T) i64 :no-merge)
 (function splat (T) i64 :merge (min old new))
 (relation is_const (T))
+(relation dynamic (T))
 (relation dtype_float (i64))
 (relation dtype_numeric (i64))
 (relation dtype_any (i64))
@@ -127,6 +132,8 @@ def _declare(op: str, arity: int) -> Iterator[str]:
     )
     constant = " ".join(f"(is_const x{i})" for i in range(arity))
     yield f"(rule ((= e ({name} {a} {x})) {constant}) ((is_const e)) :ruleset types)"
+    for i in range(arity):
+        yield f"(rule ((= e ({name} {a} {x})) (dynamic x{i})) ((dynamic e)) :ruleset types)"
     if arity == 0:
         yield f"(function splat_{name} ({numbers}) i64 :no-merge)"
         yield f"(rule ((= e ({name} {a})) (= s (splat_{name} {a}))) ((set (splat e) s)) :ruleset types)"
@@ -137,11 +144,10 @@ class _Emitter:
         self.rule, self.number, self.ids, self.literals = rule, number, ids, literals
         self.facts: list[str] = []
         self.fresh = 0
-        for index, pattern in enumerate(rule.lhs):
-            term = self._left(pattern)
-            self.facts.insert(index, f"(= e{index} {term})")
+        self.left = [self._left(pattern) for pattern in rule.lhs]
+        self.facts = [f"(= e{i} {term})" for i, term in enumerate(self.left)] + self.facts
         self.facts += [f"(is_const v_{name})" for name in rule.constants]
-        self.facts += ["(= ty_out (type e0))", f"(dtype_{rule.dtypes} ty_out)"]
+        self.facts += ["(dynamic e0)", "(= ty_out (type e0))", f"(dtype_{rule.dtypes} ty_out)"]
         self.wanted: list[tuple[str, bool]] = []
         self.right = [self._right(pattern) for pattern in rule.rhs]
         self.question = self._question()
@@ -154,6 +160,8 @@ class _Emitter:
     def lines(self) -> Iterator[str]:
         rule, k = self.rule, self.number
         actions = " ".join(f"(let r{i} {term}) (claim e{i} r{i} {k})" for i, term in enumerate(self.right))
+        if len(rule.rhs) == 1 and isinstance(rule.rhs[0], Var):
+            actions += f" (subsume {self.left[0]})"
         if self.question is None:
             yield f"; {rule.equation}"
             yield f'(rule ({" ".join(self.facts)}) ({actions}) :ruleset apply :name "{rule.name}")'

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from egraph_opt.ir import Constant, TensorType, TupleType, Type
 from egraph_opt.ops import operator
 from egraph_opt.saturation.enodes import ENode
+from egraph_opt.saturation.fold import STORE_ALWAYS
 
 Array = NDArray[np.generic]
 
 EVALUATE_LIMIT = 256 * 2**20
 """Bytes of the largest value that folding computes, also in passing."""
-STORE_ALWAYS = 16 * 2**10
-"""Bytes up to which a folded value is stored whatever it was made from; above, it may not outgrow its sources."""
+
 CANCELLED_BITS = 10
 """Folding a reassociated sum is refused where it loses more bits than this to cancellation."""
 

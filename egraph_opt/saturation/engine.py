@@ -18,6 +18,12 @@ from egraph_opt.saturation.merge import Merge, find_merges
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
 
 LEAVES = ("Input", "Const", "Opaque")
+CALM_NODES = 20_000
+"""E-nodes up to which every match of every rule is applied..."""
+CALM_GROWTH = 4
+"""...unless the last round multiplied the e-graph by more than this."""
+MATCH_LIMIT = 5_000
+"""Matches above which a rule sits out a round of a large e-graph."""
 
 
 
@@ -62,6 +68,7 @@ class Engine:
         self._signatures: dict[str, dict[tuple[int, ...], int | None]] = {}
         self._pending: list[str] = []
         self._extra = len(self.problem.nodes)
+        self.sizes: list[int] = [len(self.problem.nodes)]
         self._merged: set[tuple[int, ...]] = set()
         self._run(PRELUDE + self._leaves())
         self._declare({(n.op, len(n.operands)) for n in self.problem.nodes if n.op not in LEAVES})
@@ -88,8 +95,8 @@ class Engine:
             operands = [f"(node {i})" for i in node.operands]
             lines.append(f"(set (node {index}) {self._term(node.op, node.attrs, operands)})")
             lines.append(f"(set (type (node {index})) {self._type_id(type_)})")
-            if node.op == "Const":
-                lines.append(f"(is_const (node {index}))")
+            if node.op in LEAVES:
+                lines.append(f"({'is_const' if node.op == 'Const' else 'dynamic'} (node {index}))")
             if index in self.problem.splats:
                 assert isinstance(type_, TensorType)
                 splat = self._splat_id(self.problem.splats[index], type_.dtype)
@@ -132,10 +139,17 @@ class Engine:
         self._reports: list[bindings.RunReport] = []
         self._run("(run-schedule (run ask))")
         self._answer_rules()
-        changed = self._run("(run-schedule (run apply))")
+        changed = self._run(f"(run-schedule {self._apply()})")
         merges = self._merge() if merge else {}
         self._settle()
         return self._report(time.perf_counter() - start, changed, merges)
+
+    def _apply(self) -> str:
+        """One round of the rules; when the e-graph is large or grows fast, rules with very many matches sit it out."""
+        before, now = ([0, 0, *self.sizes])[-2:]
+        if now < CALM_NODES and now < CALM_GROWTH * before:
+            return "(run apply)"
+        return f"(let-scheduler calm (back-off :match-limit {MATCH_LIMIT} :ban-length 2)) (run-with calm apply)"
 
     def _settle(self) -> None:
         """Types every new e-node, makes claims true, and repeats until both are done."""
@@ -256,6 +270,7 @@ class Engine:
             for r in self.rules
             if r.name in matches or r.name in times
         }
+        self.sizes.append(nodes)
         return IterationReport(nodes, seconds, rules, bool(changed or merges))
 
     def snapshot(self) -> Snapshot:
@@ -273,7 +288,7 @@ class Engine:
         for op, arity in [*leaves, *self.constructors]:
             name = constructor(op, arity)
             params = len(operator(op).params) if op not in LEAVES else 1
-            rows = [r for r in functions[name].rows if not r.subsumed]
+            rows = functions[name].rows
             attrs = [tuple(to_int(v) for v in r.inputs[:params]) for r in rows]
             operands = [tuple(number(v) for v in r.inputs[params:]) for r in rows]
             tables.append(Table(op, attrs, operands, [number(r.output) for r in rows]))

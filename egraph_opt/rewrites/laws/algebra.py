@@ -10,6 +10,8 @@ RULES: tuple[Rule, ...] = (
     rule("add-commutes", "Add(x, y)", "Add(y, x)", float_class="exact", family="commutative"),
     rule("mul-commutes", "Mul(x, y)", "Mul(y, x)", float_class="exact", family="commutative"),
     rule("add-zero", "Add(x, 0)", "x", _SAME, family="unit"),
+    rule("zero-add", "Add(0, x)", "x", _SAME, family="unit"),
+    rule("one-mul", "Mul(1, x)", "x", _SAME, float_class="exact", family="unit"),
     rule("sub-zero", "Sub(x, 0)", "x", _SAME, float_class="exact", family="unit"),
     rule("mul-one", "Mul(x, 1)", "x", _SAME, float_class="exact", family="unit"),
     rule("div-one", "Div(x, 1)", "x", _SAME, float_class="exact", family="unit"),

@@ -1,0 +1,46 @@
+"""Small constants that are computed from constants, evaluated before saturation, so that rules see their values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from egraph_opt.ir import Constant, Node, TensorGraph, TensorType
+from egraph_opt.ops import operator
+
+LIMIT = 2**20
+"""Bytes of the largest value folded here; larger ones stay expressions, which the e-graph folds if that pays."""
+STORE_ALWAYS = 16 * 2**10
+"""Bytes up to which a value is stored whatever it was made from; above, it may not outgrow its operands."""
+
+
+def fold_constants(graph: TensorGraph) -> TensorGraph:
+    """The same graph with small constant expressions evaluated, in their own dtype. Outputs and names stay."""
+    new = TensorGraph(opaques=graph.opaques)
+    place: list[int] = []
+    for index, (node, type_) in enumerate(zip(graph.nodes, graph.types, strict=True)):
+        operands = [place[i] for i in node.operands]
+        folded = _fold(node, type_, operands, new) if isinstance(type_, TensorType) else None
+        if folded is not None:
+            place.append(new.constant(folded))
+        elif node.op == "Const":
+            place.append(new.constant(graph.constants[int(str(node.attrs[0]))]))
+        else:
+            place.append(new.add(node.op, node.attrs, operands, type_))
+        if index in graph.names and new.nodes[place[-1]].op != "Const":
+            new.names.setdefault(place[-1], graph.names[index])
+    new.outputs = tuple(place[i] for i in graph.outputs)
+    return new
+
+
+def _fold(node: Node, type_: TensorType, operands: list[int], new: TensorGraph) -> Constant | None:
+    if node.op in ("Input", "Const", "Opaque", "Get") or not type_.is_static:
+        return None
+    if any(new.nodes[i].op != "Const" for i in operands):
+        return None
+    sources = sum(int(str(t.bytes)) for t in (new.types[i] for i in operands) if isinstance(t, TensorType))
+    if int(str(type_.bytes)) > min(LIMIT, max(STORE_ALWAYS, sources)):
+        return None
+    values = [new.value(i) for i in operands]
+    result = operator(node.op).evaluate(node.attrs, values)  # type: ignore[arg-type]
+    assert not isinstance(result, tuple)
+    return Constant.of(np.ascontiguousarray(result).reshape(type_.numbers()), type_.dtype)
