@@ -74,9 +74,11 @@ class Conv(Operator):
         windows = sliding_windows(x.astype(wide), w.shape[2:], strides, pads, dilations)
         n, c, spatial = x.shape[0], x.shape[1] // group, windows.shape[2 : x.ndim]
         taps = math.prod(w.shape[2:])  # written out, because -1 has no answer for an empty batch
-        grouped = windows.reshape(n, group, c, *spatial, taps)
-        kernels = w.astype(wide).reshape(group, w.shape[0] // group, c, taps)
-        y = np.einsum("ngc...k,gmck->ngm...", grouped, kernels).reshape(n, w.shape[0], *spatial)
+        places = math.prod(spatial)
+        taps_first = (0, 1, *range(x.ndim, windows.ndim), *range(2, x.ndim))
+        patches = windows.transpose(taps_first).reshape(n, group, c * taps, places)
+        kernels = w.astype(wide).reshape(group, w.shape[0] // group, c * taps)
+        y = np.matmul(kernels, patches).reshape(n, w.shape[0], *spatial)
         if len(operands) == 3:
             y = y + operands[2].astype(wide).reshape(1, -1, *[1] * len(spatial))
         return y.astype(x.dtype)
