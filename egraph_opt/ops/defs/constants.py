@@ -24,6 +24,7 @@ from egraph_opt.ops.base import (
     integer,
     ints,
     require,
+    wide,
 )
 from egraph_opt.ops.lowering import Lowering, dtype_name, numpy_dtype
 from egraph_opt.ops.source import Source
@@ -184,7 +185,10 @@ class RangeImporter(Importer):
         count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
         if count > _LARGEST_RANGE:
             raise Unsupported(f"Range of {count} elements, which is too long to be a constant")
-        return source.builder.constant((start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype))
+        if source.int_attr("stash_type", 1) != 1:
+            raise Unsupported("Range with another stash_type than float32")
+        first, step = wide(np.asarray(start)), wide(np.asarray(delta))
+        return source.builder.constant((first + np.arange(count).astype(first.dtype) * step).astype(start.dtype))
 
 
 class IdentityImporter(Importer):
