@@ -9,8 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from egraph_opt.egraph import EGraph, Selection
-from egraph_opt.ir import AttrValue, TensorGraph, TensorType, Type
+from egraph_opt.ir import AttrValue, TensorGraph, Type
 from egraph_opt.ops import operator
+from egraph_opt.rewrites import Rule
+from egraph_opt.rewrites.pattern import App
 from egraph_opt.saturation.constants import ConstantFolder
 from egraph_opt.saturation.enodes import ENode
 from egraph_opt.saturation.snapshot import Snapshot
@@ -28,6 +30,7 @@ class Frozen:
         class_types: type of each class.
         original: classes of the nodes of the graph, in the graph's order.
         fired: per class, names of the rules that proved something equal to it.
+        makes: per rule, the operators at the root of its right side.
         is_new: (n,) whether the e-node was made by a rule, and is not part of the graph.
     """
 
@@ -37,6 +40,7 @@ class Frozen:
     class_types: tuple[Type | None, ...]
     original: tuple[int, ...]
     fired: dict[int, tuple[str, ...]]
+    makes: dict[str, frozenset[str]]
     folder: ConstantFolder
 
     @cached_property
@@ -61,27 +65,35 @@ class Frozen:
                 choice[cls] = found
         return Selection(choice)
 
+    def made_by(self, index: int) -> frozenset[str]:
+        """Rules that may have made a new e-node: they reached its class, and their right side has its operator."""
+        enode = self.enodes[index]
+        return frozenset(n for n in self.fired.get(enode.cls, ()) if enode.op in self.makes.get(n, ()))
+
     def rules_behind(self, selection: Selection) -> dict[str, int]:
-        """Rules that led to the selection, with the number of selected e-nodes that each explains."""
+        """Rules that led to the selection, with the number of places where each did, most first.
+
+        Those that made a selected e-node, and those that reached a value of the graph that is no longer computed: what
+        a chain of rules passes through on its way is gone in the end.
+        """
         counts: dict[str, int] = {}
-        selected = selection.order(self.egraph)
-        used = {int(c) for n in selected for c in (self.egraph.node_class[n],)}
-        before = {int(self.egraph.node_class[n]) for n in self.selection_of_original().order(self.egraph)}
-        del before
-        for node in selected:
-            cls = int(self.egraph.node_class[node])
-            if self.is_new[node]:
+        kept: set[int] = set()
+        for index in selection.order(self.egraph):
+            kept.add(self.enodes[index].cls)
+            if self.is_new[index]:
+                for name in self.made_by(index):
+                    counts[name] = counts.get(name, 0) + 1
+        selected = {self._key(e.op, e.attrs, e.operands) for e in (self.enodes[int(i)] for i in selection.order(self.egraph))}
+        for node, cls in zip(self.graph.nodes, self.original, strict=True):
+            gone = self._key(node.op, node.attrs, [self.original[i] for i in node.operands]) not in selected
+            if node.op not in LEAVES and gone and (cls not in kept or not self._is_replaced(cls, selection)):
                 for name in self.fired.get(cls, ()):
                     counts[name] = counts.get(name, 0) + 1
-        for node, cls in zip(self.graph.nodes, self.original, strict=True):  # replaced by a value that was there anyway
-            if cls in used and self._vanished(node.op, cls, selection):
-                for name in self.fired.get(cls, ()):
-                    counts.setdefault(name, 1)
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
-    def _vanished(self, op: str, cls: int, selection: Selection) -> bool:
-        chosen = self.enodes[int(selection.choice[cls])]
-        return op not in LEAVES and chosen.op != op and not self.is_new[int(selection.choice[cls])]
+    def _is_replaced(self, cls: int, selection: Selection) -> bool:
+        """Whether a rule made what now computes the class (and has been counted for that)."""
+        return bool(self.is_new[int(selection.choice[cls])])
 
     def rebuild(self, selection: Selection) -> TensorGraph:
         """The selected e-nodes as a tensor graph with the same inputs and outputs; constants are folded.
@@ -111,7 +123,9 @@ class Frozen:
         return new
 
 
-def freeze(graph: TensorGraph, snapshot: Snapshot, *, guard_cancellation: bool = True) -> Frozen:
+def freeze(
+    graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, guard_cancellation: bool = True
+) -> Frozen:
     """The e-graph of a snapshot of ``graph``. E-nodes without a type are left out: they cannot be computed.
 
     ``guard_cancellation`` refuses to fold sums that lose many bits (all numerics levels but ``fast``).
@@ -133,7 +147,8 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, *, guard_cancellation: bool =
     fired: dict[int, tuple[str, ...]] = {}
     for cls, number in snapshot.fired:
         fired[cls] = (*fired.get(cls, ()), snapshot.rule_names[number])
-    return Frozen(graph, egraph, tuple(enodes), tuple(class_types), original, fired, folder)
+    makes = {r.name: frozenset(p.op for p in r.rhs if isinstance(p, App)) for r in rules}
+    return Frozen(graph, egraph, tuple(enodes), tuple(class_types), original, fired, makes, folder)
 
 
 def _decode(snapshot: Snapshot) -> list[ENode]:
@@ -147,8 +162,3 @@ def _decode(snapshot: Snapshot) -> list[ENode]:
             decoded.append(ENode(table.op, values, operands, cls))
     return decoded
 
-
-def tensor_types(types: Sequence[Type | None]) -> tuple[TensorType, ...] | None:
-    """The types, if all are tensors."""
-    known = tuple(t for t in types if isinstance(t, TensorType))
-    return known if len(known) == len(types) else None

@@ -116,7 +116,7 @@ def saturate(
         if reason == StopReason.FAILED:
             raise EgraphOptError(f"the saturation worker failed before it had the graph: {detail}")
         raise BudgetError(f"saturation ended before it had the graph ({reason}): raise the time or memory limit")
-    frozen = freeze(graph, snapshot, guard_cancellation=guard_cancellation)
+    frozen = freeze(graph, snapshot, rules, guard_cancellation=guard_cancellation)
     report = SaturationReport(
         reason,
         detail,

@@ -1,0 +1,60 @@
+"""``egraph-opt``: commands, and what happens to errors."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from egraph_opt import __version__
+from egraph_opt.cli import costs, doctor, extract, optimize, rules, verify
+from egraph_opt.cli.console import stderr
+from egraph_opt.errors import EgraphOptError
+
+app = typer.Typer(
+    name="egraph-opt",
+    help="Turns an ONNX model into a faster one that computes the same, and shows the evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("optimize")(optimize.optimize_command)
+app.command("verify")(verify.verify_command)
+app.command("extract")(extract.extract_command)
+app.add_typer(rules.app, name="rules")
+app.add_typer(costs.app, name="costs")
+app.command("doctor")(doctor.doctor_command)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"egraph-opt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point. Exit codes: 0 done, 1 the answer is no, 2 usage, 3 invalid model, 4 internal, 5 nothing verified, 6
+    budget, 130 interrupted."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except EgraphOptError as error:
+        stderr.print(f"egraph-opt: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        stderr.print("egraph-opt: interrupted; nothing was written", markup=False)
+        sys.exit(130)
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # click's usage errors
+            stderr.print(f"egraph-opt: {error.format_message()}", markup=False, highlight=False, soft_wrap=True)
+            sys.exit(error.exit_code)
+        raise

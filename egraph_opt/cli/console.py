@@ -1,0 +1,111 @@
+"""Where things are printed: data on stdout, progress and complaints on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from egraph_opt.errors import UsageError
+from egraph_opt.pipeline import Progress as Event
+
+stdout = Console(highlight=False)
+stderr = Console(stderr=True, highlight=False)
+
+WORDS = {
+    "import": "Reading the model",
+    "saturate": "Finding equal graphs",
+    "price": "Measuring operators",
+    "time": "Timing candidates",
+    "verify": "Verifying",
+}
+
+
+class ProgressLine:
+    """One line that says what is going on; plain lines where stderr is no terminal."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet, self._stage = quiet, ""
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            console=stderr,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None, detail="")
+
+    def __enter__(self) -> ProgressLine:
+        if not self.quiet and stderr.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        words = WORDS.get(event.stage, event.stage)
+        if self.quiet:
+            return
+        if stderr.is_terminal:
+            total = event.total or None
+            counted = f"{event.done}/{event.total} {event.detail}" if event.total > 1 else event.detail
+            self._bar.update(self._task, description=words, completed=event.done, total=total, detail=counted)
+        elif event.stage != self._stage:
+            stderr.print(f"{words}...")
+        self._stage = event.stage
+
+
+def table(title: str, *columns: str, right: Sequence[int] = ()) -> Table:
+    """A table in the house style; columns whose index is in ``right`` are numbers."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        made.add_column(column, justify="right" if index in right else "left", overflow="fold")
+    return made
+
+
+def parse_shapes(option: str, values: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """``NAME:1,3,224,224`` as a mapping; the name may hold colons itself.
+
+    Raises:
+        UsageError: a value is not of that form.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for value in values:
+        name, _, sizes = value.rpartition(":")
+        try:
+            shapes[name] = tuple(int(s) for s in sizes.split(",")) if sizes else ()
+        except ValueError:
+            name = ""
+        if not name:
+            raise UsageError(f"{option} {value}: write NAME:1,3,224,224")
+    return shapes
+
+
+def split_names(values: Sequence[str]) -> list[str]:
+    """Comma-separated names, possibly given more than once."""
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def seconds(value: float | None) -> str:
+    """A duration in the unit that people would use."""
+    if value is None:
+        return "-"
+    for factor, unit in ((1e6, "us"), (1e3, "ms")):
+        if value * factor < 1000:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that people would use."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} GB"

@@ -1,0 +1,146 @@
+"""Several graphs out of one e-graph, each for a reason: the sum of operator costs is only a proxy for the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egraph_opt.egraph import Selection, selection_cost
+from egraph_opt.extraction import Extraction, NoExtractionError, extract
+from egraph_opt.ir import TensorGraph
+from egraph_opt.pipeline.pricing import Prices
+from egraph_opt.rewrites import Rule
+from egraph_opt.saturation import Frozen
+
+NODE_SECONDS = 2e-6
+"""What the ``fewest-nodes`` candidate charges for each node on top of its price: launches, caches, memory traffic."""
+
+HELPERS = frozenset({"commutative", "unit"})
+"""Families that only help others to match: there is no graph without them that is worth timing."""
+MOST_FAMILIES = 3
+"""How many families of rules are tried to be done without, those behind the most nodes first."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A graph, how it was extracted, and the rules behind it."""
+
+    name: str
+    graph: TensorGraph
+    extraction: Extraction
+    rules: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Proposer:
+    """Draws proposals from a priced e-graph.
+
+    Attributes:
+        opset: opset of the model; e-nodes that need a newer one are only used where ``newer_opset`` allows it.
+    """
+
+    frozen: Frozen
+    prices: Prices
+    rules: tuple[Rule, ...]
+    extractor: str
+    opset: int
+    newer_opset: bool
+    seed: int
+    time_limit: float
+
+    def original(self) -> float:
+        """Estimated seconds of the graph as it was."""
+        return selection_cost(self.frozen.egraph, self.prices.seconds, self.frozen.selection_of_original())
+
+    def proposals(self, limit: int) -> Iterator[Proposal]:
+        """Different graphs, the cheapest by estimate first, then variants; none equals the original or another."""
+        seen = {_identity(self.frozen.rebuild(self.frozen.selection_of_original()))}
+        best: Proposal | None = None
+        for name, forbidden, costs in self._plans():
+            proposal = self._propose(name, forbidden, costs)
+            if proposal is None:
+                continue
+            identity = _identity(proposal.graph)
+            if identity not in seen:
+                seen.add(identity)
+                yield proposal
+                if len(seen) > limit:
+                    return
+            best = best or proposal
+        if best is None:
+            return
+        for family in self._families(best):
+            name = f"without {family}"
+            proposal = self._propose(name, self._base() | self.made_by({family}), self.prices.seconds)
+            if proposal is not None and _identity(proposal.graph) not in seen:
+                seen.add(_identity(proposal.graph))
+                yield proposal
+                if len(seen) > limit:
+                    return
+
+    def without(self, names: set[str]) -> Proposal | None:
+        """The cheapest graph that does not use e-nodes which only these rules or families made."""
+        return self._propose("bisect", self._base() | self.made_by(names), self.prices.seconds)
+
+    def made_by(self, names: set[str]) -> NDArray[np.bool_]:
+        """(n,) e-nodes that, going by their operator and class, only rules called or of the families ``names`` made."""
+        blamed = {rule.name for rule in self.rules if rule.name in names or rule.family in names}
+        mask = np.zeros(len(self.frozen.enodes), bool)
+        for index in np.flatnonzero(self.frozen.is_new):
+            makers = self.frozen.made_by(int(index))
+            mask[index] = bool(makers) and makers <= blamed
+        return mask
+
+    def _plans(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
+        costs = self.prices.seconds
+        few = costs + np.array([NODE_SECONDS * (e.op not in ("Input", "Const", "Get")) for e in self.frozen.enodes])
+        newer = self.prices.opsets > self.opset
+        yield "cheapest", self._base(), costs
+        yield "fewest-nodes", self._base(), few
+        if self.newer_opset and newer.any():
+            yield "same-opset", self._base() | newer, costs
+            yield "same-opset, fewest-nodes", self._base() | newer, few
+
+    def _base(self) -> NDArray[np.bool_]:
+        if self.newer_opset:
+            return np.zeros(len(self.frozen.enodes), bool)
+        return self.prices.opsets > self.opset
+
+    def _families(self, proposal: Proposal) -> list[str]:
+        family = {rule.name: rule.family for rule in self.rules}
+        found = dict.fromkeys(family[name] for name in proposal.rules if name in family)
+        return [name for name in found if name not in HELPERS][:MOST_FAMILIES]
+
+    def _propose(self, name: str, forbidden: NDArray[np.bool_], costs: NDArray[np.float64]) -> Proposal | None:
+        try:
+            found = extract(
+                self.frozen.egraph,
+                costs,
+                extractor=self.extractor,
+                time_limit=self.time_limit,
+                seed=self.seed,
+                forbidden=forbidden,
+                warm_start=self._usable(forbidden),
+            )
+        except NoExtractionError:
+            return None
+        graph = self.frozen.rebuild(found.selection)
+        return Proposal(name, graph, found, self.frozen.rules_behind(found.selection))
+
+    def _usable(self, forbidden: NDArray[np.bool_]) -> Selection | None:
+        original = self.frozen.selection_of_original()
+        chosen = original.choice[original.choice >= 0]
+        return None if forbidden[chosen].any() else original
+
+
+def _identity(graph: TensorGraph) -> str:
+    live = graph.live()
+    place = {index: i for i, index in enumerate(live)}
+    rows = [
+        (n.op, repr(n.attrs) if n.op != "Const" else graph.constants[int(str(n.attrs[0]))].key, [place[o] for o in n.operands])
+        for n in (graph.nodes[i] for i in live)
+    ]
+    return repr((rows, [place[o] for o in graph.outputs]))

@@ -1,0 +1,206 @@
+"""The choice: candidates are raced against the original, and the fastest one that verifies wins."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir
+
+from egraph_opt.egraph import selection_cost
+from egraph_opt.onnx_io import Imported, OpsetError, export_model
+from egraph_opt.pipeline.candidates import Proposal, Proposer
+from egraph_opt.pipeline.options import Options
+from egraph_opt.pipeline.report import Candidate, ModelFacts
+from egraph_opt.runtime import RaceResult, halving
+from egraph_opt.verification import Verdict, random_feeds, runnable, verify
+
+ORIGINAL = "original"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A candidate as a model."""
+
+    proposal: Proposal
+    model: onnx_ir.Model
+    row: Candidate
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen.
+
+    Attributes:
+        entry: the winner, or None where the original stays.
+        verdict: of the last candidate that was verified.
+        race: the timing, where there was any.
+        refused: candidates that were faster but did not verify.
+        guilty: rules without which a refused candidate verifies.
+    """
+
+    entry: Entry | None
+    verdict: Verdict | None
+    race: RaceResult | None
+    rows: tuple[Candidate, ...]
+    refused: tuple[str, ...] = ()
+    guilty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Knows the original, and the sizes at which it is measured and verified."""
+
+    imported: Imported
+    proposer: Proposer
+    options: Options
+    sizes: Mapping[str, int]
+    deadline: float | None
+    tell: Callable[[str, int, int, str], None]
+
+    def entries(self, proposals: Sequence[Proposal]) -> list[Entry]:
+        """Proposals as models; one that cannot be written at the opset it needs is left out."""
+        made: list[Entry] = []
+        for proposal in proposals:
+            try:
+                model = export_model(self.imported, proposal.graph)
+            except OpsetError:
+                continue
+            facts = ModelFacts.of(model)
+            estimated = selection_cost(
+                self.proposer.frozen.egraph, self.proposer.prices.seconds, proposal.extraction.selection
+            )
+            row = Candidate(
+                proposal.name,
+                estimated,
+                proposal.extraction.lower_bound,
+                str(proposal.extraction.status),
+                facts.nodes,
+                facts.opset,
+                proposal.rules,
+            )
+            made.append(Entry(proposal, model, row))
+        return made
+
+    def choose(self, entries: Sequence[Entry]) -> Choice:
+        """The fastest candidate that is faster than the original and equivalent to it."""
+        race = self._race(entries) if self.options.measures and entries else None
+        rows = {e.row.name: self._timed(e.row, race) for e in entries}
+        ranked = self._ranking(entries, race)
+        refused: list[str] = []
+        guilty: tuple[str, ...] = ()
+        verdict: Verdict | None = None
+        for number, entry in enumerate(ranked):
+            self.tell("verify", number, len(ranked), entry.row.name)
+            verdict = self.verdict(entry.model)
+            rows[entry.row.name] = dataclasses.replace(rows[entry.row.name], verdict=verdict.kind)
+            if verdict.equivalent:
+                return Choice(entry, verdict, race, tuple(rows.values()), tuple(refused), guilty)
+            refused.append(entry.row.name)
+            if verdict.kind == "unverified":
+                break
+            guilty = guilty or self._bisect(entry)
+        return Choice(None, verdict, race, tuple(rows.values()), tuple(refused), guilty)
+
+    def verdict(self, model: onnx_ir.Model) -> Verdict:
+        """Verification of one candidate, within the time that is left (at least one input is compared)."""
+        left = None if self.deadline is None else max(self.deadline - time.monotonic(), 0.0)
+        return verify(
+            self.imported.model,
+            model,
+            numerics=self.options.numerics,
+            sizes=self._verified_sizes(),
+            feeds=self.options.verify_inputs,
+            seed=self.options.seed,
+            time_limit=left if left is not None else VERIFY_SECONDS,
+        )
+
+    def _verified_sizes(self) -> list[Mapping[str, int]]:
+        from egraph_opt.verification import alternative_sizes, symbols
+
+        names = symbols(self.imported.model)
+        chosen = {n: self.sizes[n] for n in names if n in self.sizes}
+        if not names:
+            return []
+        return [chosen, *alternative_sizes(self.imported.model, chosen)]
+
+    def _ranking(self, entries: Sequence[Entry], race: RaceResult | None) -> list[Entry]:
+        if race is not None:
+            faster = [e for e in entries if e.row.name in {lap.name for lap in race.laps} and race.is_faster(e.row.name)]
+            return sorted(faster, key=lambda e: -race.lap(e.row.name).ratio)
+        if self.options.measures:
+            return []  # timing was wanted and there was nothing to time
+        before = self.proposer.original()
+        return sorted((e for e in entries if e.row.estimated < before), key=lambda e: e.row.estimated)
+
+    def _race(self, entries: Sequence[Entry]) -> RaceResult | None:
+        """Times every candidate that ONNX Runtime can run; None when not even the original runs."""
+        self.tell("time", 0, 1, f"{len(entries)} candidates against the original")
+        feeds = random_feeds(self.imported.model, self.sizes, self.options.seed)
+        budget = RACE_SECONDS
+        if self.deadline is not None:
+            budget = max(min(budget, (self.deadline - time.monotonic()) * 0.6), 0.5)
+        with _all_runnable([self.imported.model, *(e.model for e in entries)]) as sources:
+            named = dict(zip([ORIGINAL, *(e.row.name for e in entries)], sources, strict=True))
+            runs = {name: source for name, source in named.items() if name == ORIGINAL or _runs(source, feeds)}
+            if not _runs(named[ORIGINAL], feeds) or len(runs) < 2:
+                return None
+            return halving(
+                {name: source.source for name, source in runs.items()},
+                feeds,
+                threads=self.options.threads,
+                budget_seconds=budget,
+                seed=self.options.seed,
+                external_folder=sources[0].folder,
+            )
+
+    @staticmethod
+    def _timed(row: Candidate, race: RaceResult | None) -> Candidate:
+        laps = {lap.name: lap for lap in race.laps} if race else {}
+        lap = laps.get(row.name)
+        if lap is None:
+            return row
+        return dataclasses.replace(row, ratio=lap.ratio, median_ratio=lap.median_ratio, latency=lap.b10)
+
+    def _bisect(self, entry: Entry) -> tuple[str, ...]:
+        """Rules behind a refused candidate without which what remains does verify."""
+        guilty: list[str] = []
+        for name in list(entry.proposal.rules)[:BISECT_RULES]:
+            proposal = self.proposer.without({name})
+            if proposal is None or name in proposal.rules:
+                continue
+            made = self.entries([proposal])
+            if made and self.verdict(made[0].model).equivalent:
+                guilty.append(name)
+        return tuple(guilty)
+
+
+RACE_SECONDS = 12.0
+"""Longest that candidates are timed against the original, unless the user's own limit is shorter."""
+VERIFY_SECONDS = 60.0
+"""Time after which verification starts no further input."""
+BISECT_RULES = 12
+"""How many rules are tried, one by one, to find the one behind a wrong candidate."""
+
+
+def _runs(source: object, feeds: Mapping[str, object]) -> bool:
+    from egraph_opt.runtime import run_session
+
+    try:
+        run_session(source.open(optimize=True), feeds)  # type: ignore[attr-defined, arg-type]
+    except Exception:  # noqa: BLE001 - ONNX Runtime's errors have no common base class, and the answer is no
+        return False
+    return True
+
+
+def _all_runnable(models: Sequence[onnx_ir.Model]):  # type: ignore[no-untyped-def]
+    from contextlib import ExitStack, contextmanager
+
+    @contextmanager
+    def opened():  # type: ignore[no-untyped-def]
+        with ExitStack() as stack:
+            yield [stack.enter_context(runnable(model)) for model in models]
+
+    return opened()

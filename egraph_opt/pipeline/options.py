@@ -1,0 +1,95 @@
+"""What a user can ask of the optimizer. The fields are the options of the command line and of ``optimize``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from egraph_opt.errors import UsageError
+from egraph_opt.extraction import extractors, get_extractor
+from egraph_opt.rewrites import Numerics
+from egraph_opt.runtime import get_cost_model
+
+Feeds = Mapping[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to optimize.
+
+    Attributes:
+        target: whose costs count: ``ort-cpu`` (measured here), ``analytic`` or ``analytic:h100`` (formulas).
+        extractor: how the cheapest graph is picked.
+        numerics: which rules may load: ``exact``, ``standard`` or ``fast``.
+        shapes: inputs whose shape becomes fixed in the result.
+        measure_shapes: shapes at which symbolic inputs are measured; the result keeps its symbols.
+        threads: threads of ONNX Runtime in every measurement.
+        time_limit: seconds for everything; None lets every stage take its own default.
+        memory_limit: GB for the saturation worker.
+        skip_rules, only_rules: names of rules or families.
+        keep_opset: never raise the model's opset.
+        seed: of every random choice.
+        verify_inputs: inputs of the user's own to verify on, besides random ones.
+        measure: time candidates end to end, and keep the original unless one is faster.
+        candidates: how many different graphs are timed at most.
+    """
+
+    target: str = "ort-cpu"
+    extractor: str = "ilp"
+    numerics: Numerics = "standard"
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    measure_shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    threads: int = 1
+    time_limit: float | None = None
+    memory_limit: float = 8.0
+    skip_rules: Sequence[str] = ()
+    only_rules: Sequence[str] = ()
+    keep_opset: bool = False
+    seed: int = 0
+    verify_inputs: Feeds | None = None
+    measure: bool = True
+    candidates: int = 6
+
+    def check(self) -> None:
+        """Says what is wrong before any work is done.
+
+        Raises:
+            UsageError: an option has a value that cannot be used.
+        """
+        if self.numerics not in get_args(Numerics):
+            raise UsageError(f"--numerics {self.numerics}: choose one of {', '.join(get_args(Numerics))}")
+        get_extractor(self.extractor)
+        get_cost_model(self.target)
+        if self.threads < 1:
+            raise UsageError("--threads must be 1 or more")
+        if self.time_limit is not None and self.time_limit <= 0:
+            raise UsageError("--time-limit must be a positive number of seconds")
+        if self.memory_limit <= 0:
+            raise UsageError("--memory-limit must be a positive number of GB")
+
+    @property
+    def measures(self) -> bool:
+        """Whether candidates are timed: only where the target is this machine."""
+        return self.measure and self.target == "ort-cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the work is: a stage, and how much of it is done where that is known."""
+
+    stage: str
+    done: int = 0
+    total: int = 0
+    detail: str = ""
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def extractor_names() -> tuple[str, ...]:
+    """Names for ``Options.extractor``."""
+    return tuple(extractors())

@@ -1,0 +1,239 @@
+"""The way of a model through the house, on one screen."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import onnx_ir
+
+from egraph_opt.errors import BudgetError, UsageError
+from egraph_opt.onnx_io import Imported, import_model
+from egraph_opt.onnx_io.shapes import specialise
+from egraph_opt.pipeline.candidates import Proposer
+from egraph_opt.pipeline.choose import Choice, Chooser
+from egraph_opt.pipeline.options import OnProgress, Options, Progress
+from egraph_opt.pipeline.pricing import Prices, price
+from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
+from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes
+from egraph_opt.rewrites import Rule
+from egraph_opt.rewrites.library import all_rules, select_rules
+from egraph_opt.rewrites.validation import admit
+from egraph_opt.runtime import get_cost_model
+from egraph_opt.saturation import Frozen, Limits, Saturation, Worker, fold_constants, saturate
+from egraph_opt.verification import symbols
+
+SATURATION_SECONDS = 20.0
+EXTRACTION_SECONDS = 10.0
+SHARES = {"saturate": 0.25, "price": 0.6}
+"""Points of a user's time limit at which saturation and pricing give way to what follows."""
+
+
+@dataclass
+class Run:
+    """One model on its way. ``report`` grows with each stage and is whole whenever the run stops."""
+
+    model: onnx_ir.Model
+    options: Options
+    on_progress: OnProgress | None = None
+    rules: tuple[Rule, ...] = ()
+    report: Report = field(default_factory=Report)
+    frozen: Frozen | None = None
+    prices: Prices | None = None
+
+    def run(self) -> onnx_ir.Model:
+        """The optimized model, or the original; ``report`` says which and why.
+
+        Raises:
+            UsageError: an option does not fit the model.
+        """
+        self._start = time.monotonic()
+        with Worker() as worker:  # its imports run while the model is read
+            self._prepare()
+            with self._stage("import"):
+                imported = self._import()
+            try:
+                with self._stage("saturate"):
+                    saturation = self._saturate(imported, worker)
+            except BudgetError as error:
+                return self._original(Outcome.BUDGET, str(error))
+        self.frozen = saturation.frozen
+        with self._stage("sizes"):
+            sizes = self._sizes(imported)
+        with self._stage("price"):
+            self.prices = self._price(saturation.frozen, sizes)
+        proposer = self._proposer(imported, saturation.frozen, self.prices)
+        with self._stage("extract"):
+            proposals = list(proposer.proposals(self.options.candidates))
+        chooser = Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell)
+        with self._stage("export"):
+            entries = chooser.entries(proposals)
+        with self._stage("choose"):
+            choice = chooser.choose(entries)
+        return self._conclude(imported, proposer, choice)
+
+    # --- stages
+
+    def _prepare(self) -> None:
+        self.options.check()
+        specialise(self.model, self.options.shapes)
+        offered = self.rules or all_rules()
+        self.rules = admit(
+            select_rules(offered, self.options.numerics, skip=self.options.skip_rules, only=self.options.only_rules)
+        )
+        self.report.before = ModelFacts.of(self.model)
+        shown = {k: v for k, v in dataclasses.asdict(self.options).items() if k != "verify_inputs"}
+        self.report.options = shown
+        names = ("egraph-opt", "egglog", "onnx", "onnx-ir", "onnxruntime", "highspy", "numpy")
+        self.report.versions = {name: version(name) for name in names}
+
+    def _import(self) -> Imported:
+        self._tell("import", 0, 1, "")
+        imported = import_model(self.model)
+        for op, _ in imported.opaque:
+            self.report.opaque = {**self.report.opaque, op: self.report.opaque.get(op, 0) + 1}
+        total = self.model.graph.num_nodes()
+        self.report.understood = imported.declared_nodes / total if total else 1.0
+        return dataclasses.replace(imported, graph=fold_constants(imported.graph))
+
+    def _saturate(self, imported: Imported, worker: Worker) -> Saturation:
+        seconds = SATURATION_SECONDS
+        if self.options.time_limit is not None:
+            seconds = min(seconds, self.options.time_limit * SHARES["saturate"])
+        limits = Limits(seconds=seconds, memory=int(self.options.memory_limit * 2**30))
+        found = saturate(
+            imported.graph,
+            self.rules,
+            limits,
+            worker=worker,
+            guard_cancellation=self.options.numerics != "fast",
+            on_progress=lambda r: self._tell("saturate", 0, 0, f"{r.nodes:,} e-nodes"),
+        )
+        report = found.report
+        self.report.saturation = {
+            "reason": str(report.reason),
+            "detail": report.detail,
+            "iterations": [{"nodes": i.nodes, "seconds": i.seconds} for i in report.iterations],
+            "e-nodes": report.nodes,
+            "e-classes": report.classes,
+            "rules": {name: dataclasses.asdict(r) for name, r in report.rules.items() if r.matches},
+        }
+        self.report.rule_matches = {name: r.matches for name, r in report.rules.items() if r.matches}
+        return found
+
+    def _sizes(self, imported: Imported) -> dict[str, int]:
+        try:
+            sizes = measured_sizes(self.model, self.options.measure_shapes)
+        except UsageError as error:
+            if self.options.measure_shapes:
+                raise
+            sizes = dict.fromkeys(symbols(self.model), 1)
+            self.report.notes.append(f"sizes of the inputs are taken to be 1: {error}")
+        self.report.measured_sizes = sizes
+        complete, notes = observe_sizes(self.model, imported.graph, sizes)
+        self.report.notes += notes
+        return complete
+
+    def _price(self, frozen: Frozen, sizes: dict[str, int]) -> Prices:
+        model = get_cost_model(self.options.target, threads=self.options.threads)
+        prices = price(
+            frozen,
+            model,
+            sizes,
+            deadline=self._deadline(SHARES["price"]),
+            on_progress=lambda done, total: self._tell("price", done, total, "operators measured"),
+        )
+        self.report.pricing = prices.origins
+        return prices
+
+    def _proposer(self, imported: Imported, frozen: Frozen, prices: Prices) -> Proposer:
+        left = EXTRACTION_SECONDS
+        if self.options.time_limit is not None:
+            left = min(left, self.options.time_limit * 0.1)
+        return Proposer(
+            frozen,
+            prices,
+            self.rules,
+            self.options.extractor,
+            imported.opset,
+            not self.options.keep_opset,
+            self.options.seed,
+            left,
+        )
+
+    # --- the end
+
+    def _conclude(self, imported: Imported, proposer: Proposer, choice: Choice) -> onnx_ir.Model:
+        report = self.report
+        report.candidates = list(choice.rows)
+        report.estimated_before = proposer.original()
+        if choice.verdict is not None:
+            worst = choice.verdict.worst
+            report.verdict = {
+                "kind": choice.verdict.kind,
+                "reason": choice.verdict.reason,
+                "outputs compared": len(choice.verdict.evidence),
+                "worst": dataclasses.asdict(worst) if worst else None,
+                "notes": list(choice.verdict.notes),
+                "checks": list(choice.verdict.checks),
+            }
+        if choice.race is not None:
+            report.control_spread, report.clock = choice.race.spread, choice.race.clock
+            report.latency_before = choice.race.laps[0].b10
+        if choice.guilty:
+            report.notes.append(f"wrong results go away without {', '.join(choice.guilty)}: please report this")
+        if choice.entry is None:
+            return self._original(*self._why_not(choice))
+        row = next(r for r in choice.rows if r.name == choice.entry.row.name)
+        report.chosen, report.rules, report.estimated_after = row.name, row.rules, row.estimated
+        report.latency_after, report.speedup = row.latency, row.ratio
+        report.outcome = Outcome.OPTIMIZED
+        report.reason = choice.verdict.reason if choice.verdict else ""
+        report.after = ModelFacts.of(choice.entry.model)
+        if report.after.opset != imported.opset:
+            report.notes.append(f"the opset was raised from {imported.opset} to {report.after.opset} for a gain")
+        return choice.entry.model
+
+    def _why_not(self, choice: Choice) -> tuple[Outcome, str]:
+        if choice.refused:
+            assert choice.verdict is not None
+            return Outcome.REJECTED, f"no candidate verified: {choice.verdict.reason}"
+        if not choice.rows:
+            return Outcome.UNCHANGED, "no rule leads to a graph that is estimated to be cheaper"
+        if choice.race is None and self.options.measures:
+            return Outcome.REJECTED, "ONNX Runtime cannot run the model here, so nothing could be verified"
+        if choice.race is None:
+            return Outcome.UNCHANGED, "no candidate is estimated to be cheaper"
+        best = max(choice.race.laps[1:], key=lambda lap: lap.ratio)
+        return Outcome.UNCHANGED, (
+            f"no candidate is clearly faster than the original: the best is {best.ratio:.2f} x,"
+            f" and the original differs from itself by {choice.race.spread:.1%}"
+        )
+
+    def _original(self, outcome: Outcome, reason: str) -> onnx_ir.Model:
+        self.report.outcome, self.report.reason = outcome, reason
+        self.report.after = self.report.before
+        return self.model
+
+    # --- time
+
+    def _deadline(self, share: float) -> float | None:
+        limit = self.options.time_limit
+        return None if limit is None else self._start + limit * share
+
+    @contextmanager
+    def _stage(self, name: str) -> Generator[None]:
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self.report.seconds[name] = self.report.seconds.get(name, 0.0) + time.monotonic() - begin
+            self.report.seconds["total"] = time.monotonic() - self._start
+
+    def _tell(self, stage: str, done: int, total: int, detail: str) -> None:
+        if self.on_progress is not None:
+            self.on_progress(Progress(stage, done, total, detail))

@@ -1,0 +1,88 @@
+"""Numbers for every symbolic size of a model: of its inputs, and of values whose size only a run can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir
+
+from egraph_opt.errors import UsageError
+from egraph_opt.ir import TensorGraph, TensorType, TupleType, Type
+from egraph_opt.ir.sizes import symbols as symbols_of
+from egraph_opt.runtime import run_session
+from egraph_opt.verification import default_sizes, input_types, random_feeds, runnable
+
+
+def measured_sizes(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Numbers for the symbolic sizes of the inputs: the user's, or sizes at which the model runs.
+
+    Raises:
+        UsageError: an unknown input, a wrong rank, a size that contradicts the model, or no sizes were found.
+    """
+    if not shapes:
+        return default_sizes(model)
+    types = input_types(model)
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        type_ = types.get(name)
+        if not isinstance(type_, TensorType):
+            raise UsageError(f"--measure-shape {name}: the inputs with a known rank are {', '.join(types)}")
+        if len(shape) != type_.rank:
+            raise UsageError(f"--measure-shape {name} has {len(shape)} sizes, but the input has rank {type_.rank}")
+        for axis, (size, number) in enumerate(zip(type_.shape, shape, strict=True)):
+            if isinstance(size, int):
+                if size != number:
+                    raise UsageError(f"--measure-shape {name}: axis {axis} is fixed to {size} by the model, not {number}")
+            elif sizes.setdefault(str(size), number) != number:
+                raise UsageError(f"--measure-shape {name}: {size} is {sizes[str(size)]} elsewhere, not {number}")
+    for type_ in types.values():
+        for size in type_.shape if isinstance(type_, TensorType) else ():
+            if not isinstance(size, int):
+                sizes.setdefault(str(size), 1)
+    return sizes
+
+
+def observe_sizes(model: onnx_ir.Model, graph: TensorGraph, sizes: dict[str, int]) -> tuple[dict[str, int], list[str]]:
+    """``sizes`` completed with those of opaque results (named ``<value>:<axis>``), read off one run of the model.
+
+    Returns the sizes, and notes on what could not be observed (such sizes are taken to be 1).
+    """
+    unknown = {s for t in graph.types for s in _symbols(t)} - set(sizes)
+    if not unknown:
+        return sizes, []
+    producers = {v.name: v for node in model.graph for v in node.outputs if v.name}
+    wanted = sorted({name.rsplit(":", 1)[0] for name in unknown} & set(producers))
+    found = dict(sizes)
+    try:
+        shapes = _run(model, wanted, sizes)
+    except Exception as error:  # noqa: BLE001 - a model that does not run here can still be optimized by formulas
+        shapes = {}
+        note = f"sizes inside the model could not be observed: {str(error).splitlines()[0][:200]}"
+    else:
+        note = ""
+    for name in unknown:
+        value, _, axis = name.rpartition(":")
+        shape = shapes.get(value, ())
+        found[name] = shape[int(axis)] if axis.isdigit() and int(axis) < len(shape) else 1
+    return found, [note] if note else []
+
+
+def _symbols(type_: Type) -> set[str]:
+    items = type_.items if isinstance(type_, TupleType) else (type_,)
+    return {s for t in items if isinstance(t, TensorType) for size in t.shape for s in symbols_of(size)}
+
+
+def _run(model: onnx_ir.Model, names: Sequence[str], sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    probe = model.clone()
+    values = {v.name: v for node in probe.graph for v in node.outputs}
+    outputs = {v.name for v in probe.graph.outputs}
+    for name in names:
+        if name not in outputs:
+            probe.graph.outputs.append(values[name])
+    with runnable(probe) as source:
+        session = source.open(optimize=False)
+        feeds = random_feeds(model, sizes)
+        results = run_session(session, feeds)
+    ordered = [v.name or "" for v in probe.graph.outputs]
+    named = results if isinstance(results, Mapping) else dict(zip(ordered, results, strict=True))
+    return {name: tuple(int(n) for n in named[name].shape) for name in names if hasattr(named.get(name), "shape")}

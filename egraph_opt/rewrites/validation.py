@@ -1,0 +1,59 @@
+"""What the gates found, recorded beside the rules: a rule whose text changed has no record and must pass them again."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from egraph_opt.errors import UnsoundRuleError
+from egraph_opt.rewrites.gates import Verdict, check_rule
+from egraph_opt.rewrites.rule import Rule
+
+RECORDS = Path(__file__).with_name("validated.json")
+
+
+def fingerprint(rule: Rule) -> str:
+    """Hash of everything that the gates look at."""
+    said = (rule.name, rule.equation, rule.when, rule.dtypes, rule.float_class, rule.status)
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+
+
+def recorded(rule: Rule) -> Verdict | None:
+    """The recorded verdict of exactly this rule."""
+    found = _records().get(fingerprint(rule))
+    return Verdict(**found) if found is not None else None
+
+
+def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules, once each has passed the gates: by its record, or now.
+
+    Raises:
+        UnsoundRuleError: a rule fails; the message holds the counterexample.
+    """
+    for rule in rules:
+        verdict = recorded(rule) or check_rule(rule)
+        if not verdict.passed:
+            raise UnsoundRuleError(f"rule {rule.name} is refused: {verdict.reason}")
+    return tuple(rules)
+
+
+def write_records(rules: Sequence[Rule]) -> list[Verdict]:
+    """Runs the gates on ``rules`` and records those that pass; returns every verdict."""
+    verdicts = [check_rule(rule) for rule in rules]
+    kept = {
+        fingerprint(rule): dataclasses.asdict(verdict)
+        for rule, verdict in zip(rules, verdicts, strict=True)
+        if verdict.passed
+    }
+    RECORDS.write_text(json.dumps(kept, indent=1) + "\n")
+    _records.cache_clear()
+    return verdicts
+
+
+@cache
+def _records() -> dict[str, dict[str, object]]:
+    return json.loads(RECORDS.read_text()) if RECORDS.exists() else {}
