@@ -56,9 +56,9 @@ def test_rule(run: Callable[[str], Any]) -> None:
 
 def test_extractor(run: Callable[[str], Any]) -> None:
     egraph = EGraph.build([("dear", 0, ()), ("cheap", 0, (1,)), ("leaf", 1, ())], roots=[0], class_count=2)
-    strategy = run("egraph_opt/extraction/fewest_nodes.py")["FewestNodes"]()
+    strategy = run("egraph_opt/extraction/shared_greedy.py")["SharedGreedy"]()
     found = extract(egraph, np.array([5.0, 1.0, 1.0]), extractor=strategy)
-    assert (found.cost, found.status, found.extractor) == (5.0, Status.FEASIBLE, "fewest-nodes")
+    assert (found.cost, found.status, found.extractor) == (2.0, Status.OPTIMAL, "shared-greedy")
 
 
 def test_cost_model(run: Callable[[str], Any]) -> None:
