@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egraph_opt.egraph import Selection, selection_cost
+from egraph_opt.egraph import Selection
 from egraph_opt.extraction import Extraction, NoExtractionError, extract
 from egraph_opt.ir import TensorGraph
 from egraph_opt.pipeline.pricing import Prices
@@ -53,11 +54,11 @@ class Proposer:
 
     def original(self) -> float:
         """Estimated seconds of the graph as it was."""
-        return selection_cost(self.frozen.egraph, self.prices.seconds, self.frozen.selection_of_original())
+        return float(self.prices.seconds[self.frozen.original_enodes()].sum())
 
     def proposals(self, limit: int) -> Iterator[Proposal]:
         """Different graphs, the cheapest by estimate first, then variants; none equals the original or another."""
-        seen = {_identity(self.frozen.rebuild(self.frozen.selection_of_original()))}
+        seen = self._originals()
         best: Proposal | None = None
         for name, forbidden, costs in self._plans():
             proposal = self._propose(name, forbidden, costs)
@@ -93,6 +94,14 @@ class Proposer:
             makers = self.frozen.made_by(int(index))
             mask[index] = bool(makers) and makers <= blamed
         return mask
+
+    def _originals(self) -> set[str]:
+        """Identities of the graph as it was, with constant expressions as they are and evaluated."""
+        seen = {_identity(self.frozen.graph)}
+        selection = self.frozen.selection_of_original()
+        if len(selection.order(self.frozen.egraph)) == len(self.frozen.original_enodes()):
+            seen.add(_identity(self.frozen.rebuild(selection)))
+        return seen
 
     def _plans(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
         costs = self.prices.seconds
@@ -137,10 +146,11 @@ class Proposer:
 
 
 def _identity(graph: TensorGraph) -> str:
-    live = graph.live()
-    place = {index: i for i, index in enumerate(live)}
-    rows = [
-        (n.op, repr(n.attrs) if n.op != "Const" else graph.constants[int(str(n.attrs[0]))].key, [place[o] for o in n.operands])
-        for n in (graph.nodes[i] for i in live)
-    ]
-    return repr((rows, [place[o] for o in graph.outputs]))
+    """Equal for equal graphs, in whatever order their nodes stand."""
+    names: dict[int, str] = {}
+    for index in graph.live():
+        node = graph.nodes[index]
+        attrs = graph.constants[int(str(node.attrs[0]))].key if node.op == "Const" else node.attrs
+        said = repr((node.op, attrs, [names[i] for i in node.operands]))
+        names[index] = hashlib.sha256(said.encode()).hexdigest()
+    return " ".join(names[i] for i in graph.outputs)

@@ -53,8 +53,33 @@ class Frozen:
     def _key(op: str, attrs: Sequence[AttrValue], operands: Sequence[int]) -> tuple[str, str, tuple[int, ...]]:
         return op, repr(tuple(attrs)), tuple(operands)
 
+    def original_enodes(self) -> list[int]:
+        """The e-nodes of the graph as it was, one for each node that its outputs need (a constant class is one ``Const``).
+
+        No selection is that where rules found two nodes of the graph equal: one class then has two of them.
+        """
+        index = {self._key(e.op, e.attrs, e.operands): i for i, e in enumerate(self.enodes)}
+        stored = {e.cls: i for i, e in enumerate(self.enodes) if e.op == "Const"}
+        found: dict[int, None] = {}
+        again: list[int] = []
+        needed = set(self.graph.outputs)
+        for number in reversed(range(len(self.graph.nodes))):
+            node, cls = self.graph.nodes[number], self.original[number]
+            if number not in needed:
+                continue
+            if cls in stored:
+                found[stored[cls]] = None
+                continue
+            needed.update(node.operands)
+            place = index.get(self._key(node.op, node.attrs, [self.original[i] for i in node.operands]))
+            if place in found:
+                again.append(place)
+            elif place is not None:
+                found[place] = None
+        return [*found, *again]
+
     def selection_of_original(self) -> Selection:
-        """The graph as it was, as a selection: what everything else is compared with."""
+        """The graph as it was, as far as a selection can be: of nodes that rules found equal, the first."""
         index = {self._key(e.op, e.attrs, e.operands): i for i, e in enumerate(self.enodes)}
         choice = np.full(self.egraph.class_count, -1, np.int64)
         for cls in set(self.egraph.node_class[[e.op == "Const" for e in self.enodes]].tolist()):
