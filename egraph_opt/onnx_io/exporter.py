@@ -47,7 +47,7 @@ def export_model(imported: Imported, graph: TensorGraph) -> onnx_ir.Model:
         for kept in _opaque_nodes(graph):
             if not kept.unchanged_between(imported.opset, opset):
                 raise OpsetError(f"{kept.node.op_type} cannot be carried from opset {imported.opset} to {opset}")
-    writer = _Writer(graph, opset, _reserved_names(old.graph))
+    writer = _Writer(graph, opset, _reserved_names(old.graph) | {v.name for v in old.graph.outputs if v.name})
     inputs = [_copy_value(v) for v in old.graph.inputs if v.name in imported.input_types]
     writer.place_inputs(inputs)
     writer.place_nodes()
@@ -81,7 +81,7 @@ def export_graph(
     ir_version: int = 10,
 ) -> onnx_ir.Model:
     """A tensor graph on its own, with the given inputs, as a model; ``outputs`` names ``graph.outputs`` in order."""
-    writer = _Writer(graph, opset, set())
+    writer = _Writer(graph, opset, set(outputs))
     values = [_new_value(name, type_) for name, type_ in inputs]
     writer.place_inputs(values)
     writer.place_nodes()
@@ -142,20 +142,30 @@ class _Writer:
         return value
 
     def outputs(self, declared: Sequence[tuple[str, onnx_ir.Value]]) -> list[onnx_ir.Value]:
-        """The output values, in order, named as declared; a value that already has a role is passed on by Identity."""
+        """The output values, in order, named as declared; a value that already has a role is passed on by Identity.
+
+        An input or initializer that is an output of that name in the declared graph is one here as well.
+        """
         fixed = {v for values in self.values.values() for v in values if v.producer() is None}
-        results: list[onnx_ir.Value] = []
-        self.taken |= {name for name, _ in declared}
+        stored = set(self.sink.initializers)
+        results: dict[str, onnx_ir.Value] = {}
         for (name, like), index in zip(declared, self.graph.outputs, strict=True):
+            if name in results:
+                continue
             (value,) = self.values[index]
-            if value in fixed:
+            if value.name == name and value in fixed and value not in stored:
+                results[name] = value
+                continue
+            if value in stored and like.is_initializer():
+                stored.discard(value)
+            elif value in fixed:
                 (value,) = self.sink.node("Identity", [value], {})
             fixed.add(value)
             value.name, value.type, value.shape = name, like.type, like.shape
             value.doc_string = like.doc_string
             value.metadata_props.update(like.metadata_props)
-            results.append(value)
-        return results
+            results[name] = value
+        return [results[name] for name, _ in declared]
 
     def finish(
         self,
@@ -170,9 +180,9 @@ class _Writer:
             list(outputs),
             nodes=self.sink.nodes,
             initializers=[*overridable, *self.sink.initializers],
-            name=like.name if like else "main",
-            doc_string=like.doc_string if like else None,
-            metadata_props=dict(like.metadata_props) if like else None,
+            name=like.name if like is not None else "main",  # an empty graph is false
+            doc_string=like.doc_string if like is not None else None,
+            metadata_props=dict(like.metadata_props) if like is not None else None,
         )
 
     def _name_values(self, named: set[onnx_ir.Value]) -> None:
