@@ -194,7 +194,8 @@ class _Writer:
                 named.add(values[0])
                 self.taken.add(name)
         for count, value in enumerate(self._all_values()):
-            if value not in named and not (value.name and value.producer() is None):
+            left_out = value.name == "" and value.producer() is not None
+            if value not in named and not left_out and not (value.name and value.producer() is None):
                 producer = value.producer()
                 value.name = self._fresh(f"{producer.op_type}_{count}" if producer else f"constant_{count}")
         names: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -123,8 +124,16 @@ def constant_of(tensor: onnx_ir.TensorProtocol, name: str | None = None) -> Cons
     type_ = TensorType(dtype_name(tensor.dtype), shape)
     if isinstance(tensor, onnx_ir.ExternalTensor):
         digest = f"{tensor.path}@{tensor.offset}+{tensor.length}"
-    elif tensor.dtype == onnx_ir.DataType.STRING:
-        digest = hashlib.sha256(repr(tensor.numpy().tolist()).encode()).hexdigest()
+    elif isinstance(tensor, onnx_ir.StringTensor):
+        texts = list(tensor.string_data())  # as objects: NumPy's own bytes end at the last zero
+        digest = hashlib.sha256(repr(texts).encode()).hexdigest()
+        return Constant(type_, f"{type_}:{digest}", lambda: _objects(texts, shape), (name,) if name else ())
     else:
         digest = hashlib.sha256(tensor.tobytes()).hexdigest()
     return Constant(type_, f"{type_}:{digest}", lambda: np.asarray(tensor.numpy()), (name,) if name else ())
+
+
+def _objects(texts: Sequence[bytes], shape: tuple[int, ...]) -> np.ndarray:
+    array = np.empty(len(texts), object)
+    array[:] = texts
+    return array.reshape(shape)

@@ -58,6 +58,8 @@ def _check_proto(proto: onnx.ModelProto, name: str, path: Path | None = None) ->
         onnx.checker.check_model(str(path) if path else proto)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise InvalidModelError(f"{name} fails ONNX's checker: {_first_line(error)}") from None
+    if proto.graph.sparse_initializer:
+        raise InvalidModelError(f"{name} has sparse initializers, which are not supported: store them as dense ones")
 
 
 def _check_opsets(opsets: dict[str, int], name: str) -> None:

@@ -45,6 +45,7 @@ class OpaqueNode:
         )
         for old, new in zip(self.node.outputs, copy.outputs, strict=True):
             new.type, new.shape = old.type, old.shape
+            new.name = "" if old.name == "" else None  # an output that is left out stays so
         return copy
 
     def unchanged_between(self, old: int, new: int) -> bool:
@@ -100,7 +101,7 @@ def _clone_graph(graph: onnx_ir.Graph, captured: Mapping[onnx_ir.Value, onnx_ir.
     clone = graph.clone(allow_outer_scope_values=True)
     for node in clone.all_nodes():
         for index, value in enumerate(node.inputs):
-            if value in captured:
+            if value is not None and value in captured:
                 node.replace_input_with(index, captured[value])
     for inner in [clone, *clone.subgraphs()]:
         for index, value in enumerate(inner.outputs):
