@@ -38,18 +38,31 @@ def load_model(path: str | Path) -> onnx_ir.Model:
         InvalidModelError: it is no valid ONNX model, or its external data is missing or outside its folder.
     """
     path = Path(path)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: give an ONNX file")
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     if path.stat().st_size == 0:
         raise InvalidModelError(f"{path} is empty: it is no ONNX model")
     try:
-        proto = onnx.load(str(path), load_external_data=False)
+        proto = onnx.load(str(path), format="protobuf", load_external_data=False)
     except DecodeError:
         raise InvalidModelError(f"{path} is no ONNX model, or it was cut off: download or export it again") from None
     if not proto.HasField("graph"):
         raise InvalidModelError(f"{path} holds no graph: it is no ONNX model")
     _check_proto(proto, str(path), path)
-    return onnx_ir.load(path)
+    model = onnx_ir.load(path, format="protobuf")
+    _check_external(model, path)
+    return model
+
+
+def _check_external(model: onnx_ir.Model, path: Path) -> None:
+    """Says that a file of weights was cut off before they are needed."""
+    for tensor in (v.const_value for v in model.graph.initializers.values()):
+        if isinstance(tensor, onnx_ir.ExternalTensor):
+            data = Path(tensor.path)
+            if data.stat().st_size < (tensor.offset or 0) + tensor.nbytes:
+                raise InvalidModelError(f"{path} needs more bytes than {data} has: it was cut off, download it again")
 
 
 def _check_proto(proto: onnx.ModelProto, name: str, path: Path | None = None) -> None:

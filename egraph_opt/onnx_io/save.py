@@ -32,8 +32,8 @@ def save_model(model: onnx_ir.Model, path: str | Path) -> None:
     data = path.name + ".data"
     try:
         large = weight_bytes(model) > INLINE_LIMIT
-        inline = model if large else _inlined(model)
-        onnx_ir.save(inline, folder / path.name, external_data=data if large else None)
+        inline = _inlined(model, weights=not large)
+        onnx_ir.save(inline, folder / path.name, format="protobuf", external_data=data if large else None)
         for name in (data, path.name):  # the model last: it is complete once it is there
             if (folder / name).exists():
                 _sync(folder / name)
@@ -51,16 +51,37 @@ def weight_bytes(model: onnx_ir.Model) -> int:
     return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
 
 
-def _inlined(model: onnx_ir.Model) -> onnx_ir.Model:
-    """A model without references to external files, which would be wrong beside another folder."""
-    tensors = [v.const_value for v in model.graph.initializers.values()]
-    if not any(isinstance(t, onnx_ir.ExternalTensor) for t in tensors):
+def _inlined(model: onnx_ir.Model, *, weights: bool) -> onnx_ir.Model:
+    """A model without references to external files, which would be wrong beside another folder.
+
+    The weights of the main graph may keep theirs (``weights`` false) where they are written to a data file afterwards.
+    """
+    if not any(isinstance(v.const_value, onnx_ir.ExternalTensor) for v in _stored(model, weights)) and not any(
+        isinstance(attr.value, onnx_ir.ExternalTensor) for node in model.graph.all_nodes() for attr in _tensors(node)
+    ):
         return model
     clone = model.clone()
-    for value in clone.graph.initializers.values():
+    for value in _stored(clone, weights):
         if isinstance(value.const_value, onnx_ir.ExternalTensor):
-            value.const_value = onnx_ir.Tensor(value.const_value.numpy(), dtype=value.const_value.dtype)
+            value.const_value = _in_memory(value.const_value)
+    for node in clone.graph.all_nodes():
+        for attr in _tensors(node):
+            if isinstance(attr.value, onnx_ir.ExternalTensor):
+                node.attributes[attr.name] = onnx_ir.AttrTensor(attr.name, _in_memory(attr.value))
     return clone
+
+
+def _stored(model: onnx_ir.Model, weights: bool) -> list[onnx_ir.Value]:
+    graphs = [model.graph] * weights + [graph for graph in model.graph.subgraphs() if graph is not model.graph]
+    return [value for graph in graphs for value in graph.initializers.values()]
+
+
+def _tensors(node: onnx_ir.Node) -> list[onnx_ir.Attr]:
+    return [attr for attr in node.attributes.values() if attr.type == onnx_ir.AttributeType.TENSOR]
+
+
+def _in_memory(tensor: onnx_ir.ExternalTensor) -> onnx_ir.Tensor:
+    return onnx_ir.Tensor(tensor.numpy(), dtype=tensor.dtype)
 
 
 def _sync(path: Path) -> None:
