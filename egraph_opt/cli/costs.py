@@ -19,9 +19,11 @@ def show_command(
     database: Path | None = typer.Option(None, metavar="FILE", help="Another database than the one in the cache."),
 ) -> None:
     """Show what has been measured, the most expensive first."""
-    with CostDatabase.open(database) as stored:
-        rows = sorted((r for r in stored.rows() if match in r.key), key=lambda r: -r.seconds)
-    made = table(f"{len(rows)} measured operators", "seconds", "device", "signature", right=(0,))
-    for row in rows[:limit]:
-        made.add_row(seconds(row.seconds), getattr(row, "device", ""), row.key)
+    stored = CostDatabase.open(database)
+    rows = [(key, scope, entry) for key, scope, entry in stored.rows() if match in key and entry.seconds is not None]
+    stored.close()
+    rows.sort(key=lambda row: -(row[2].seconds or 0.0))
+    made = table(f"{len(rows)} measured operators", "time", "device", "signature", right=(0,))
+    for key, scope, entry in rows[:limit]:
+        made.add_row(seconds(entry.seconds), scope.device, key)
     stdout.print(made)

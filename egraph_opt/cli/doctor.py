@@ -53,8 +53,10 @@ def _worker() -> str:
 
 
 def _cache() -> str:
-    with CostDatabase.open() as stored:
-        return f"{sum(1 for _ in stored.rows())} measured operators in {cache_folder()}"
+    stored = CostDatabase.open()
+    count = len(stored.rows())
+    stored.close()
+    return f"{count} measured operators in {cache_folder()}"
 
 
 CHECKS: dict[str, Callable[[], str]] = {

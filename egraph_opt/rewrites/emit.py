@@ -11,7 +11,8 @@ when both sides have the same type, so that a rewrite whose result is of another
 never becomes an unsound union.
 
 Rules apply only to what depends on the model's inputs (``dynamic``): expressions of constants are evaluated in the end, so
-rewriting them would only make the e-graph grow. A rule whose right side is one of its variables takes the e-node that did
+rewriting them would only make the e-graph grow. Rules that make a graph smaller apply to constants too, so that one constant
+does not return again and again in longer words. A rule whose right side is one of its variables takes the e-node that did
 nothing out of further matching (``subsume``): it stands for itself, and would be found again and again inside itself.
 """
 
@@ -27,6 +28,9 @@ from egraph_opt.rewrites.pattern import App, Expr, Number, Pattern, Var, walk
 from egraph_opt.rewrites.rule import Rule
 
 Constructor = tuple[str, int]
+
+SPREADS = ("Reshape", "Transpose", "Expand", "Slice", "Tile")
+"""Operators that only move elements: what all elements of the operand equal, all elements of the result equal."""
 
 PRELUDE = """
 (sort T)
@@ -132,6 +136,8 @@ def _declare(op: str, arity: int) -> Iterator[str]:
     )
     constant = " ".join(f"(is_const x{i})" for i in range(arity))
     yield f"(rule ((= e ({name} {a} {x})) {constant}) ((is_const e)) :ruleset types)"
+    if arity == 1 and op in SPREADS:
+        yield f"(rule ((= e ({name} {a} {x})) (= s (splat x0))) ((set (splat e) s)) :ruleset types)"
     for i in range(arity):
         yield f"(rule ((= e ({name} {a} {x})) (dynamic x{i})) ((dynamic e)) :ruleset types)"
     if arity == 0:
@@ -147,7 +153,9 @@ class _Emitter:
         self.left = [self._left(pattern) for pattern in rule.lhs]
         self.facts = [f"(= e{i} {term})" for i, term in enumerate(self.left)] + self.facts
         self.facts += [f"(is_const v_{name})" for name in rule.constants]
-        self.facts += ["(dynamic e0)", "(= ty_out (type e0))", f"(dtype_{rule.dtypes} ty_out)"]
+        if not rule.shrinks:
+            self.facts.append("(dynamic e0)")
+        self.facts += ["(= ty_out (type e0))", f"(dtype_{rule.dtypes} ty_out)"]
         self.wanted: list[tuple[str, bool]] = []
         self.right = [self._right(pattern) for pattern in rule.rhs]
         self.question = self._question()

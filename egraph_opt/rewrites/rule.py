@@ -65,6 +65,12 @@ class Rule:
         return " => ".join(sides)
 
     @property
+    def shrinks(self) -> bool:
+        """Whether the right side applies fewer operators than the left: such a rule also tidies constants."""
+        left, right = (sum(isinstance(p, App) for q in side for p in walk(q)) for side in (self.lhs, self.rhs))
+        return right < left
+
+    @property
     def constants(self) -> tuple[str, ...]:
         """Tensors that must be known before the model runs."""
         return tuple(c[6:-1].strip() for c in self.when if c.startswith("const("))
