@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import traceback
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,9 @@ EXIT = {Outcome.REJECTED: 5, Outcome.FAILED: 4}
 
 def optimize_command(
     model: Path = typer.Argument(..., metavar="IN", help="An ONNX file."),
-    output: Path | None = typer.Option(None, "-o", "--output", metavar="OUT", help="Where to write; without it, only report."),
+    output: Path | None = typer.Option(
+        None, "-o", "--output", metavar="OUT", help="Where to write; without it, only report."
+    ),
     target: str = typer.Option("ort-cpu", help="Whose costs count: ort-cpu (measured), analytic, analytic:h100."),
     extractor: str = typer.Option("ilp", help="How the cheapest graph is picked: ilp, dag-greedy, tree-greedy."),
     numerics: str = typer.Option("standard", help="What rewrites may do to rounding: exact, standard, fast."),
@@ -40,7 +44,9 @@ def optimize_command(
     seed: int = typer.Option(0, help="Seed of every random choice."),
     verify_inputs: Path | None = typer.Option(None, metavar="FILE.npz", help="Your own inputs to verify on as well."),
     save_egraph: Path | None = typer.Option(None, metavar="FILE", help="Write the e-graph with its costs as JSON."),
-    json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the report as JSON; - for stdout."),
+    json_file: Path | None = typer.Option(
+        None, "--json", metavar="FILE", help="Write the report as JSON; - for stdout."
+    ),
     no_measure: bool = typer.Option(False, help="Choose by estimated cost alone; nothing is timed end to end."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress, no tables."),
     verbose: bool = typer.Option(False, "-v", "--verbose", help="More detail, and the traceback of an internal error."),
@@ -111,7 +117,7 @@ def _inputs(path: Path | None) -> dict[str, np.ndarray] | None:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UsageError(f"--verify-inputs {path} is no .npz file of arrays: {error}") from None
 
 
@@ -124,6 +130,11 @@ def _check_writable(paths: list[Path | None]) -> None:
             raise UsageError(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
         if path.is_dir():
             raise UsageError(f"cannot write {path}: it is a folder")
+        try:
+            with tempfile.TemporaryFile(dir=path.absolute().parent):
+                pass
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _write_json(path: Path, run: Run) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 import onnx_ir
@@ -43,11 +43,8 @@ def export_model(imported: Imported, graph: TensorGraph) -> onnx_ir.Model:
     """
     old = imported.model
     opset = needed_opset(graph, imported.opset)
-    if opset > imported.opset:
-        for kept in _opaque_nodes(graph):
-            if not kept.unchanged_between(imported.opset, opset):
-                raise OpsetError(f"{kept.node.op_type} cannot be carried from opset {imported.opset} to {opset}")
-    writer = _Writer(graph, opset, _reserved_names(old.graph) | {v.name for v in old.graph.outputs if v.name})
+    reserved = _reserved_names(old.graph) | {v.name for v in old.graph.outputs if v.name}
+    writer = _Writer(graph, opset, reserved, _carried(graph, imported.opset, opset))
     inputs = [_copy_value(v) for v in old.graph.inputs if v.name in imported.input_types]
     writer.place_inputs(inputs)
     writer.place_nodes()
@@ -81,7 +78,7 @@ def export_graph(
     ir_version: int = 10,
 ) -> onnx_ir.Model:
     """A tensor graph on its own, with the given inputs, as a model; ``outputs`` names ``graph.outputs`` in order."""
-    writer = _Writer(graph, opset, set(outputs))
+    writer = _Writer(graph, opset, set(outputs), _carried(graph, opset, opset))
     values = [_new_value(name, type_) for name, type_ in inputs]
     writer.place_inputs(values)
     writer.place_nodes()
@@ -92,8 +89,8 @@ def export_graph(
 
 
 class _Writer:
-    def __init__(self, graph: TensorGraph, opset: int, reserved: set[str]) -> None:
-        self.graph, self.sink = graph, Sink(opset)
+    def __init__(self, graph: TensorGraph, opset: int, reserved: set[str], opaque: Mapping[int, OpaqueNode]) -> None:
+        self.graph, self.sink, self.opaque = graph, Sink(opset), opaque
         self.values: dict[int, Values] = {}
         self.taken = set(reserved)
 
@@ -117,9 +114,7 @@ class _Writer:
             return (self.values[node.operands[0]][int(str(node.attrs[0]))],)
         inputs = tuple(self.values[i][0] for i in node.operands)
         if node.op == "Opaque":
-            kept = self.graph.opaques[int(str(node.attrs[0]))]
-            assert isinstance(kept, OpaqueNode)
-            self.sink.nodes.append(kept.emit(inputs))
+            self.sink.nodes.append(self.opaque[index].emit(inputs))
             return tuple(self.sink.nodes[-1].outputs)
         operand_types = tuple(self.graph.types[i] for i in node.operands)
         made = operator(node.op).to_onnx(Lowering(self.sink, node.attrs, inputs, operand_types, type_))
@@ -133,7 +128,7 @@ class _Writer:
         if dtype == onnx_ir.DataType.STRING:
             tensor = onnx_ir.StringTensor(array.astype(object), shape=shape)
         else:
-            tensor = onnx_ir.Tensor(array, dtype=dtype, shape=shape)
+            tensor = onnx_ir.Tensor(array, dtype=dtype, shape=shape)  # type: ignore[arg-type]
         name = next((n for n in constant.names if n not in self.taken), None)
         value = onnx_ir.Value(name=name, type=onnx_ir.TensorType(dtype), shape=shape, const_value=tensor)
         if name:
@@ -216,10 +211,23 @@ class _Writer:
         return name
 
 
-def _opaque_nodes(graph: TensorGraph) -> list[OpaqueNode]:
-    live = [graph.nodes[i] for i in graph.live()]
-    found = [graph.opaques[int(str(node.attrs[0]))] for node in live if node.op == "Opaque"]
-    return [kept for kept in found if isinstance(kept, OpaqueNode)]
+def _carried(graph: TensorGraph, old: int, new: int) -> dict[int, OpaqueNode]:
+    """The live opaque nodes, by node index, as opset ``new`` writes them.
+
+    Raises:
+        OpsetError: one of them is written differently there, and onnx's converter does not know how.
+    """
+    carried: dict[int, OpaqueNode] = {}
+    for index in graph.live():
+        node = graph.nodes[index]
+        if node.op == "Opaque":
+            kept = graph.opaques[int(str(node.attrs[0]))]
+            assert isinstance(kept, OpaqueNode)
+            found = kept if old == new else kept.carried(old, new)
+            if found is None:
+                raise OpsetError(f"{kept.node.op_type} cannot be carried from opset {old} to {new}")
+            carried[index] = found
+    return carried
 
 
 def _reserved_names(graph: onnx_ir.Graph) -> set[str]:

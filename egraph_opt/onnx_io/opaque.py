@@ -48,10 +48,50 @@ class OpaqueNode:
             new.name = "" if old.name == "" else None  # an output that is left out stays so
         return copy
 
-    def unchanged_between(self, old: int, new: int) -> bool:
-        """Whether every ONNX operator in here means the same in both opsets of the default domain."""
+    def carried(self, old: int, new: int) -> OpaqueNode | None:
+        """This node as opset ``new`` of the default domain writes it, or ``None`` where that is not known.
+
+        A node all of whose ONNX operators mean the same in both opsets is its own answer. Otherwise onnx's converter is
+        asked, on a model of this node alone; its answer counts when it is one node with the same inputs and outputs.
+        """
         nodes = [self.node, *(n for graph in _subgraphs(self.node) for n in graph.all_nodes())]
-        return all(n.domain not in ("", "ai.onnx") or _since(n.op_type, old) == _since(n.op_type, new) for n in nodes)
+        if all(n.domain not in ("", "ai.onnx") or _since(n.op_type, old) == _since(n.op_type, new) for n in nodes):
+            return self
+        return None if len(nodes) > 1 else self._converted(old, new)
+
+    def _converted(self, old: int, new: int) -> OpaqueNode | None:
+        proto = onnx_ir.to_proto(self.node)
+        assert isinstance(proto, onnx.NodeProto)
+        unknown = onnx.helper.make_tensor_value_info
+        inputs = [unknown(v.name or "", _element_type(v), None) for v in self.node.inputs if v is not None]
+        outputs = [unknown(v.name or "", _element_type(v), None) for v in self.node.outputs if v.name]
+        graph = onnx.helper.make_graph([proto], "one", list({v.name: v for v in inputs}.values()), outputs)
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", old)])
+        try:
+            nodes = onnx.version_converter.convert_version(model, new).graph.node
+        except Exception:  # the converter's errors have no common base class; without it the opset is not raised
+            return None
+        if len(nodes) != 1 or nodes[0].op_type != proto.op_type:
+            return None
+        if list(nodes[0].input) != list(proto.input) or list(nodes[0].output) != list(proto.output):
+            return None
+        converted = onnx_ir.from_proto(nodes[0])
+        assert isinstance(converted, onnx_ir.Node)
+        replacement = onnx_ir.Node(
+            self.node.domain,
+            self.node.op_type,
+            [],
+            list(converted.attributes.values()),
+            num_outputs=len(self.node.outputs),
+            name=self.node.name,
+            doc_string=self.node.doc_string,
+            metadata_props=dict(self.node.metadata_props),
+        )
+        return OpaqueNode(replacement, self.present, self.captures)
+
+
+def _element_type(value: onnx_ir.Value) -> int:
+    return int(value.dtype) if value.dtype is not None else onnx.TensorProto.FLOAT
 
 
 def _since(op_type: str, opset: int) -> int:

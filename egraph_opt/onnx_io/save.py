@@ -28,7 +28,7 @@ def save_model(model: onnx_ir.Model, path: str | Path) -> None:
     try:
         folder = Path(tempfile.mkdtemp(prefix=".egraph-opt-", dir=path.parent))
     except OSError as error:
-        raise UsageError(f"cannot write to {path.parent}: {error.strerror}") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
     data = path.name + ".data"
     try:
         large = weight_bytes(model) > INLINE_LIMIT

@@ -50,25 +50,36 @@ def usable_name(label: str) -> bool:
 
 
 def specialise(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Fixes the shapes of inputs, in place.
+    """Fixes the shapes of inputs, in place; a size of the same name is fixed in every input.
 
     Raises:
         UsageError: no such input, another rank, or a size that contradicts a fixed one.
     """
     inputs = {value.name: value for value in model.graph.inputs}
+    named: dict[str, int] = {}
     for name, sizes in shapes.items():
         if name not in inputs:
             raise UsageError(f"--shape {name}: the inputs are {', '.join(str(n) for n in inputs)}")
+        if any(size < 0 for size in sizes):
+            raise UsageError(f"--shape {name}: sizes are numbers from 0 up")
         declared = inputs[name].shape
         if declared is not None:
             if len(declared) != len(sizes):
                 raise UsageError(f"--shape {name} has {len(sizes)} sizes, but the input has rank {len(declared)}")
             for axis, (dim, size) in enumerate(zip(declared, sizes, strict=True)):
-                if isinstance(dim, int) and dim >= 0 and dim != size:
-                    raise UsageError(f"--shape {name}: axis {axis} is fixed to {dim} by the model, not {size}")
-        if any(size < 0 for size in sizes):
-            raise UsageError(f"--shape {name}: sizes are numbers from 0 up")
+                label = dim if isinstance(dim, int) else dim.value
+                if isinstance(label, int) and label >= 0 and label != size:
+                    raise UsageError(f"--shape {name}: axis {axis} is fixed to {label} by the model, not {size}")
+                if isinstance(label, str) and usable_name(label) and named.setdefault(label, size) != size:
+                    raise UsageError(f"--shape {name}: {label} is {named[label]} elsewhere, not {size}")
         inputs[name].shape = onnx_ir.Shape(sizes)
+    for value in inputs.values():
+        if value.shape is not None and not value.shape.is_static():
+            value.shape = onnx_ir.Shape([_fixed(dim, named) for dim in value.shape])
+
+
+def _fixed(dim: int | onnx_ir.SymbolicDim, named: Mapping[str, int]) -> int | onnx_ir.SymbolicDim:
+    return dim if isinstance(dim, int) else named.get(dim.value or "", dim)
 
 
 class InferredTypes:

@@ -66,10 +66,12 @@ class Options:
         get_cost_model(self.target)
         if self.threads < 1:
             raise UsageError("--threads must be 1 or more")
-        if self.time_limit is not None and self.time_limit <= 0:
+        if self.time_limit is not None and not self.time_limit > 0:  # NaN is not above 0 either
             raise UsageError("--time-limit must be a positive number of seconds")
-        if self.memory_limit <= 0:
+        if not 0 < self.memory_limit < float("inf"):
             raise UsageError("--memory-limit must be a positive number of GB")
+        if self.seed < 0:
+            raise UsageError("--seed must be 0 or more")
 
     @property
     def measures(self) -> bool:
@@ -92,4 +94,4 @@ OnProgress = Callable[[Progress], None]
 
 def extractor_names() -> tuple[str, ...]:
     """Names for ``Options.extractor``."""
-    return tuple(extractors())
+    return tuple(e.name for e in extractors())

@@ -81,6 +81,8 @@ class Run:
     def _prepare(self) -> None:
         self.options.check()
         specialise(self.model, self.options.shapes)
+        if self.options.measure_shapes:
+            measured_sizes(self.model, self.options.measure_shapes)  # complain before any work is done
         offered = self.rules or all_rules()
         self.rules = admit(
             select_rules(offered, self.options.numerics, skip=self.options.skip_rules, only=self.options.only_rules)

@@ -29,10 +29,14 @@ def measured_sizes(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) ->
             raise UsageError(f"--measure-shape {name}: the inputs with a known rank are {', '.join(types)}")
         if len(shape) != type_.rank:
             raise UsageError(f"--measure-shape {name} has {len(shape)} sizes, but the input has rank {type_.rank}")
+        if min(shape, default=0) < 0:
+            raise UsageError(f"--measure-shape {name}: sizes are numbers from 0 up")
         for axis, (size, number) in enumerate(zip(type_.shape, shape, strict=True)):
             if isinstance(size, int):
                 if size != number:
-                    raise UsageError(f"--measure-shape {name}: axis {axis} is fixed to {size} by the model, not {number}")
+                    raise UsageError(
+                        f"--measure-shape {name}: axis {axis} is fixed to {size} by the model, not {number}"
+                    )
             elif sizes.setdefault(str(size), number) != number:
                 raise UsageError(f"--measure-shape {name}: {size} is {sizes[str(size)]} elsewhere, not {number}")
     for type_ in types.values():
@@ -84,5 +88,5 @@ def _run(model: onnx_ir.Model, names: Sequence[str], sizes: Mapping[str, int]) -
         feeds = random_feeds(model, sizes)
         results = run_session(session, feeds)
     ordered = [v.name or "" for v in probe.graph.outputs]
-    named = results if isinstance(results, Mapping) else dict(zip(ordered, results, strict=True))
-    return {name: tuple(int(n) for n in named[name].shape) for name in names if hasattr(named.get(name), "shape")}
+    named = dict(zip(ordered, results, strict=True))
+    return {name: tuple(int(n) for n in named[name].shape) for name in names if hasattr(named[name], "shape")}

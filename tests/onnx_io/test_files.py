@@ -173,7 +173,7 @@ def test_missing_external_data(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     _external(path)
     (tmp_path / "weights.bin").unlink()
-    with pytest.raises(InvalidModelError, match="weights.bin") as caught:
+    with pytest.raises(InvalidModelError, match=r"weights\.bin") as caught:
         load_model(path)
     assert _is_one_sentence(str(caught.value))
 
@@ -182,7 +182,7 @@ def test_external_data_that_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     _external(path)
     os.truncate(tmp_path / "weights.bin", 600)
-    with pytest.raises(InvalidModelError, match="weights.bin"):
+    with pytest.raises(InvalidModelError, match=r"weights\.bin"):
         load_model(path)
 
 
