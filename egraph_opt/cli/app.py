@@ -54,7 +54,8 @@ def main() -> None:
         stderr.print("egraph-opt: interrupted; nothing was written", markup=False)
         sys.exit(130)
     except Exception as error:
-        if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # click's usage errors
-            stderr.print(f"egraph-opt: {error.format_message()}", markup=False, highlight=False, soft_wrap=True)
-            sys.exit(error.exit_code)
-        raise
+        message = getattr(error, "format_message", None)  # what is wrong with the words on the command line
+        if message is None:
+            raise
+        stderr.print(f"egraph-opt: {message()}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)

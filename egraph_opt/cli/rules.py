@@ -15,7 +15,9 @@ from egraph_opt.rewrites.gates import check_rule
 from egraph_opt.rewrites.library import all_rules
 from egraph_opt.rewrites.validation import recorded
 
-app = typer.Typer(help="The rewrite rules: list them, show one, check them.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="The rewrite rules: list them, show one, check them.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("list")
@@ -26,7 +28,9 @@ def list_command(
     """List the rules that ship: family, status, what they do to rounding, and the equation."""
     rules = [r for r in all_rules() if family in (None, r.family)]
     if not rules:
-        raise UsageError(f"there is no family {family}; the families are {', '.join(sorted({r.family for r in all_rules()}))}")
+        raise UsageError(
+            f"there is no family {family}; the families are {', '.join(sorted({r.family for r in all_rules()}))}"
+        )
     if json_file is not None:
         text = json.dumps([_plain(r) for r in rules], indent=2)
         if json_file == Path("-"):
@@ -44,11 +48,14 @@ def show_command(name: str = typer.Argument(..., help="Name of a rule.")) -> Non
     """Show one rule: its equation, conditions, and what the gates found."""
     rule = _find(name)
     stdout.print(rule.name, style="bold", markup=False)
-    for left, right in zip(rule.lhs, rule.rhs, strict=True):
-        stdout.print(f"  {left}\n    => {right if not hasattr(right, 'name') else right.name}", markup=False)
+    left, right = rule.equation.split(" => ")
+    stdout.print(f"  {left}\n    => {right}", markup=False)
     for condition in rule.when:
         stdout.print(f"  when {condition}", markup=False)
-    stdout.print(f"  family {rule.family}, status {rule.status}, rounding: {rule.float_class}, dtypes: {rule.dtypes}", markup=False)
+    stdout.print(
+        f"  family {rule.family}, status {rule.status}, rounding: {rule.float_class}, dtypes: {rule.dtypes}",
+        markup=False,
+    )
     if rule.source:
         stdout.print(f"  source: {rule.source}", markup=False)
     record = recorded(rule)
@@ -67,7 +74,8 @@ def check_command(
     cases: int = typer.Option(40, help="Random shapes and attributes per rule."),
     seed: int = typer.Option(0, help="Seed of the random shapes."),
 ) -> None:
-    """Run the gates again: types, values modulo a prime, values in floating point, special values. Exit 1 if one fails."""
+    """Run the gates again: types, values modulo a prime, values in floating point, special values. Exit 1 if one
+    fails."""
     rules = [_find(n) for n in names] if names else list(all_rules())
     bad = 0
     made = table("", "rule", "result", "cases", "modulo prime", "rounding", "error", right=(2, 5))

@@ -128,7 +128,9 @@ class Chooser:
 
     def _ranking(self, entries: Sequence[Entry], race: RaceResult | None) -> list[Entry]:
         if race is not None:
-            faster = [e for e in entries if e.row.name in {lap.name for lap in race.laps} and race.is_faster(e.row.name)]
+            faster = [
+                e for e in entries if e.row.name in {lap.name for lap in race.laps} and race.is_faster(e.row.name)
+            ]
             return sorted(faster, key=lambda e: -race.lap(e.row.name).ratio)
         if self.options.measures:
             return []  # timing was wanted and there was nothing to time

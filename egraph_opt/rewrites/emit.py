@@ -1,19 +1,20 @@
 """Rules as an egglog program.
 
-An e-node is a constructor call: one constructor per operator and number of operands, attributes first as i64 (numbers as
-they are, anything else as an id), tensors last, all of one sort ``T``. What egglog cannot compute (conditions on shapes,
-attributes of the result) is asked of Python: a rule first records the attributes and types it found in a relation
-``ask_<k>``, Python answers each distinct question once in the functions ``ok_<k>`` and ``get_<k>_<i>``, and the rule proper
-joins on the answers.
+An e-node is a constructor call: one constructor per operator and number of operands, attributes first as i64 (numbers
+as they are, anything else as an id), tensors last, all of one sort ``T``. What egglog cannot compute (conditions on
+shapes, attributes of the result) is asked of Python: a rule first records the attributes and types it found in a
+relation ``ask_<k>``, Python answers each distinct question once in the functions ``ok_<k>`` and ``get_<k>_<i>``, and
+the rule proper joins on the answers.
 
-A rule does not unite classes itself. It builds its right-hand side and *claims* equality; ``unite`` makes a claim true only
-when both sides have the same type, so that a rewrite whose result is of another shape (a constant that broadcasts, say)
-never becomes an unsound union.
+A rule does not unite classes itself. It builds its right-hand side and *claims* equality; ``unite`` makes a claim
+true only when both sides have the same type, so that a rewrite whose result is of another shape (a constant that
+broadcasts, say) never becomes an unsound union.
 
-Rules apply only to what depends on the model's inputs (``dynamic``): expressions of constants are evaluated in the end, so
-rewriting them would only make the e-graph grow. Rules that make a graph smaller apply to constants too, so that one constant
-does not return again and again in longer words. A rule whose right side is one of its variables takes the e-node that did
-nothing out of further matching (``subsume``): it stands for itself, and would be found again and again inside itself.
+Rules apply only to what depends on the model's inputs (``dynamic``): expressions of constants are evaluated in the
+end, so rewriting them would only make the e-graph grow. Rules that make a graph smaller apply to constants too, so
+that one constant does not return again and again in longer words. A rule whose right side is one of its variables
+takes the e-node that did nothing out of further matching (``subsume``): it stands for itself, and would be found
+again and again inside itself.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def answer(
 
 @dataclass(frozen=True)
 class Program:
-    """The emitted rules: egglog text (without constructors), the questions in it, and the literals that it compares with."""
+    """The emitted rules: egglog text (without constructors), the questions in it, and the literals that it compares
+    with."""
 
     text: str
     questions: tuple[Question, ...]
@@ -131,9 +133,7 @@ def _declare(op: str, arity: int) -> Iterator[str]:
     yield f"(relation sig_{name} ({numbers}))"
     yield f"(function type_{name} ({numbers}) i64 :no-merge)"
     yield f"(rule ((= e ({name} {a} {x})) {typed}) ((sig_{name} {a} {t})) :ruleset types)"
-    yield (
-        f"(rule ((= e ({name} {a} {x})) {typed} (= t (type_{name} {a} {t}))) ((set (type e) t)) :ruleset types)"
-    )
+    yield (f"(rule ((= e ({name} {a} {x})) {typed} (= t (type_{name} {a} {t}))) ((set (type e) t)) :ruleset types)")
     constant = " ".join(f"(is_const x{i})" for i in range(arity))
     yield f"(rule ((= e ({name} {a} {x})) {constant}) ((is_const e)) :ruleset types)"
     if arity == 1 and op in SPREADS:
@@ -184,10 +184,7 @@ class _Emitter:
         yield f"(relation ask_{k} ({sorts})) (relation ok_{k} ({sorts}))"
         yield from (f"(function get_{k}_{i} ({sorts}) i64 :no-merge)" for i in range(len(asked.wanted)))
         yield f'(rule ({facts}) ((ask_{k} {arguments})) :ruleset ask :name "{rule.name}?")'
-        yield (
-            f"(rule ({facts} (ok_{k} {arguments}) {' '.join(got)}) ({actions})"
-            f' :ruleset apply :name "{rule.name}")'
-        )
+        yield (f'(rule ({facts} (ok_{k} {arguments}) {" ".join(got)}) ({actions}) :ruleset apply :name "{rule.name}")')
 
     def _left(self, pattern: Pattern) -> str:
         match pattern:
@@ -200,9 +197,7 @@ class _Emitter:
                 return f"n{self.fresh}"
             case App(op, attrs, operands):
                 inner = [self._left(o) for o in operands]
-                shown = [
-                    f"a_{e.text}" if e.is_name else str(self._literal(op, i, e)) for i, e in enumerate(attrs)
-                ]
+                shown = [f"a_{e.text}" if e.is_name else str(self._literal(op, i, e)) for i, e in enumerate(attrs)]
                 return f"({' '.join([constructor(op, len(operands)), *shown, *inner])})"
 
     def _right(self, pattern: Pattern) -> str:

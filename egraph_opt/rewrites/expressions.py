@@ -1,8 +1,8 @@
 """The closed grammar of conditions and computed attributes, and its only evaluator.
 
-Expressions are Python's: comparisons, ``and``/``or``/``not``, ``in``, integer arithmetic, tuples, indexing, and calls of the
-functions below; names are the rule's tensors (which stand for their types) and attributes. Nothing else parses, so a rule
-from a file can do no more than compute. The same evaluator serves the e-graph and the gates.
+Expressions are Python's: comparisons, ``and``/``or``/``not``, ``in``, integer arithmetic, tuples, indexing, and calls
+of the functions below; names are the rule's tensors (which stand for their types) and attributes. Nothing else
+parses, so a rule from a file can do no more than compute. The same evaluator serves the e-graph and the gates.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from egraph_opt.ops import IllTyped
 Environment = Mapping[str, AttrValue | TensorType]
 
 _ALLOWED = (
-    ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.Tuple, ast.Subscript,
-    ast.Slice, ast.IfExp, ast.And, ast.Or, ast.Not, ast.USub, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Eq, ast.NotEq,
-    ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.Load,
+    ast.Expression, ast.Compare, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.Tuple,
+    ast.Subscript, ast.Slice, ast.IfExp, ast.And, ast.Or, ast.Not, ast.USub, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv,
+    ast.Mod, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn, ast.Is, ast.IsNot, ast.Load,
 )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ class ExpressionError(ValueError):
     """The text is outside the grammar."""
 
 
-class Undefined(Exception):
+class Undefined(Exception):  # noqa: N818 - it is a state of affairs that callers ask about, not a failure
     """The expression has no value here, so the rule does not apply."""
 
 
@@ -68,7 +68,16 @@ def evaluate(text: str, environment: Environment) -> AttrValue:
     code, _ = compile_expression(text)
     try:
         return eval(code, {"__builtins__": {}, **FUNCTIONS}, dict(environment))  # noqa: S307 - the grammar is closed
-    except (IllTyped, Undefined, IndexError, TypeError, ValueError, ZeroDivisionError, KeyError, AttributeError) as error:
+    except (
+        IllTyped,
+        Undefined,
+        IndexError,
+        TypeError,
+        ValueError,
+        ZeroDivisionError,
+        KeyError,
+        AttributeError,
+    ) as error:
         raise Undefined(f"{text}: {error}") from None
 
 

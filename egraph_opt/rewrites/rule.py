@@ -94,10 +94,14 @@ class Rule:
         for text in (*self.conditions, *used):
             missing = names_in(text) - known - set(FUNCTIONS)
             if missing:
-                raise PatternError(f"rule {self.name}: {text} uses {sorted(missing)}, which the left side does not bind")
+                raise PatternError(
+                    f"rule {self.name}: {text} uses {sorted(missing)}, which the left side does not bind"
+                )
         unbound = set(tensor_names(*self.rhs)) | set(self.constants)
         if unbound - set(self.tensors):
-            raise PatternError(f"rule {self.name}: {sorted(unbound - set(self.tensors))} are not bound by the left side")
+            raise PatternError(
+                f"rule {self.name}: {sorted(unbound - set(self.tensors))} are not bound by the left side"
+            )
 
 
 def rule(

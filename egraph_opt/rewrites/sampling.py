@@ -1,7 +1,7 @@
 """Draws cases of a rule: types and attributes under which its left side is well-typed and its conditions hold.
 
-Cases are completed by the operators themselves, bottom-up and independently of what the author of a rule had in mind: shapes
-that broadcast, groups, strides, paddings and axes all occur unless a condition rules them out.
+Cases are completed by the operators themselves, bottom-up and independently of what the author of a rule had in mind:
+shapes that broadcast, groups, strides, paddings and axes all occur unless a condition rules them out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Case:
         return ", ".join(shown + [f"{n}={v!r}" for n, v in self.attributes.items()])
 
 
-class Rejected(Exception):
+class Rejected(Exception):  # noqa: N818 - the usual end of a draw, not a failure
     """This draw does not fit the rule; draw again."""
 
 
@@ -87,7 +87,9 @@ def attribute_values(attrs: tuple[Expr, ...], case: Case) -> tuple[AttrValue, ..
 def _equations(rule: Rule) -> dict[str, str]:
     """Attributes that a condition ``name == expression`` determines: drawing them at random would hardly ever fit."""
     sides = [tuple(part.strip() for part in c.split("==")) for c in rule.conditions if c.count("==") == 1]
-    return {s[0]: s[1] for s in sides if s[0] in rule.attributes and names_in(s[1]) <= {*rule.tensors, *rule.attributes}}
+    return {
+        s[0]: s[1] for s in sides if s[0] in rule.attributes and names_in(s[1]) <= {*rule.tensors, *rule.attributes}
+    }
 
 
 def _left(pattern: Pattern, case: Case, rng: Rng, given: dict[str, str]) -> Type:
@@ -99,7 +101,8 @@ def _left(pattern: Pattern, case: Case, rng: Rng, given: dict[str, str]) -> Type
     ]
     attrs = tuple(_known(e, case, given) for e in pattern.attrs)
     # attributes whose value is None are given: operators take None for "draw one", so those are put back afterwards
-    sample = operator(pattern.op).complete(rng, [None if a is _UNKNOWN else a for a in attrs], inner)  # type: ignore[arg-type]
+    asked = [None if a is _UNKNOWN else a for a in attrs]
+    sample = operator(pattern.op).complete(rng, asked, inner)  # type: ignore[arg-type]
     if sample is None:
         raise Rejected
     chosen = tuple(new if old is _UNKNOWN else old for old, new in zip(attrs, sample.attrs, strict=True))

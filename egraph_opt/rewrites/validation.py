@@ -25,7 +25,7 @@ def fingerprint(rule: Rule) -> str:
 def recorded(rule: Rule) -> Verdict | None:
     """The recorded verdict of exactly this rule."""
     found = _records().get(fingerprint(rule))
-    return Verdict(**found) if found is not None else None
+    return Verdict(**found) if found is not None else None  # pyright: ignore[reportArgumentType] - JSON of a Verdict
 
 
 def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:

@@ -127,6 +127,9 @@ def halving(
     return _race(models, feeds, _Plan(threads, budget_seconds, samples, sessions, seed, external_folder, True))
 
 
+_LEAST_SPREAD = 0.01  # below one per cent, two runs of one model are not the same either, however lucky the control
+
+
 @dataclass(frozen=True, slots=True)
 class _Plan:
     threads: int
@@ -246,4 +249,4 @@ def _spread(baseline: _Runner, control: _Runner) -> float:
     sides = [[fastest_mean(r.pooled, _FASTEST), median(r.pooled)] for r in (baseline, control)]
     differences = [max(a, b) / max(min(a, b), 1e-12) - 1 for a, b in zip(*sides, strict=True)]
     singles = [min(found) for r in (baseline, control) for found in r.samples]
-    return max(*differences, max(singles) / max(min(singles), 1e-12) - 1)
+    return max(*differences, max(singles) / max(min(singles), 1e-12) - 1, _LEAST_SPREAD)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from egglog import bindings
 
-from egraph_opt.ir import INTEGERS, AttrValue, Interner, Node, TensorType, Type
+from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, Interner, Node, TensorType, Type
 from egraph_opt.ops import IllTyped, numpy_dtype, operator
-from egraph_opt.ir import FLOATS, NUMERIC
 from egraph_opt.rewrites import Constructor, Rule, constructor, declare, emit
 from egraph_opt.rewrites.emit import PRELUDE
 from egraph_opt.saturation.merge import Merge, find_merges
@@ -24,7 +23,6 @@ CALM_GROWTH = 4
 """...unless the last round multiplied the e-graph by more than this."""
 MATCH_LIMIT = 5_000
 """Matches above which a rule sits out a round of a large e-graph."""
-
 
 
 @dataclass(frozen=True)
@@ -293,9 +291,7 @@ class Engine:
             operands = [tuple(number(v) for v in r.inputs[params:]) for r in rows]
             tables.append(Table(op, attrs, operands, [number(r.output) for r in rows]))
         types = {number(r.inputs[0]): to_int(r.output) for r in functions["type"].rows}
-        fired = sorted(
-            {(number(a), to_int(k)) for a, b, k in (r.inputs for r in functions["claim"].rows) if a == b}
-        )
+        fired = sorted({(number(a), to_int(k)) for a, b, k in (r.inputs for r in functions["claim"].rows) if a == b})
         constant = sorted(number(r.inputs[0]) for r in functions["is_const"].rows)
         return Snapshot(
             tables=tables,

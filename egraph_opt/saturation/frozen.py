@@ -25,7 +25,8 @@ class Frozen:
     """An e-graph over a tensor graph.
 
     Attributes:
-        egraph: the arrays; e-node i of it is ``enodes[i]``. A constant class has one e-node, ``Const``, whose attribute is
+        egraph: the arrays; e-node i of it is ``enodes[i]``. A constant class has one e-node, ``Const``, whose
+            attribute is
             the class itself: its value comes from ``folder``.
         class_types: type of each class.
         original: classes of the nodes of the graph, in the graph's order.
@@ -54,7 +55,8 @@ class Frozen:
         return op, repr(tuple(attrs)), tuple(operands)
 
     def original_enodes(self) -> list[int]:
-        """The e-nodes of the graph as it was, one for each node that its outputs need (a constant class is one ``Const``).
+        """The e-nodes of the graph as it was, one for each node that its outputs need (a constant class is one
+        ``Const``).
 
         No selection is that where rules found two nodes of the graph equal: one class then has two of them.
         """
@@ -108,7 +110,9 @@ class Frozen:
             if self.is_new[index]:
                 for name in self.made_by(index):
                     counts[name] = counts.get(name, 0) + 1
-        selected = {self._key(e.op, e.attrs, e.operands) for e in (self.enodes[int(i)] for i in selection.order(self.egraph))}
+        selected = {
+            self._key(e.op, e.attrs, e.operands) for e in (self.enodes[int(i)] for i in selection.order(self.egraph))
+        }
         for node, cls in zip(self.graph.nodes, self.original, strict=True):
             gone = self._key(node.op, node.attrs, [self.original[i] for i in node.operands]) not in selected
             if node.op not in LEAVES and gone and (cls not in kept or not self._is_replaced(cls, selection)):
@@ -148,9 +152,7 @@ class Frozen:
         return new
 
 
-def freeze(
-    graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, guard_cancellation: bool = True
-) -> Frozen:
+def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, guard_cancellation: bool = True) -> Frozen:
     """The e-graph of a snapshot of ``graph``. E-nodes without a type are left out: they cannot be computed.
 
     ``guard_cancellation`` refuses to fold sums that lose many bits (all numerics levels but ``fast``).
@@ -186,4 +188,3 @@ def _decode(snapshot: Snapshot) -> list[ENode]:
             values = tuple(v if r else snapshot.values[v] for v, r in zip(attrs, raw, strict=True))
             decoded.append(ENode(table.op, values, operands, cls))
     return decoded
-

@@ -1,8 +1,9 @@
 """Operators that share an operand, merged many at once.
 
-``MatMul(x, w1), MatMul(x, w2)`` are two parts of ``MatMul(x, concat(w1, w2))``. The rule that says so has two roots, and
-matching it in egglog takes a step for every pair, then for every pair of pairs. Merging is a fold of that rule, so here all
-operators of the graph that share the operand are merged in one step, in the order in which the graph has them.
+``MatMul(x, w1), MatMul(x, w2)`` are two parts of ``MatMul(x, concat(w1, w2))``. The rule that says so has two roots,
+and matching it in egglog takes a step for every pair, then for every pair of pairs. Merging is a fold of that rule,
+so here all operators of the graph that share the operand are merged in one step, in the order in which the graph has
+them.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class MergeForm:
-    """How operators ``op`` that share operand 0 merge: the others are concatenated along an axis, the result is split."""
+    """How operators ``op`` that share operand 0 merge: the others are concatenated along an axis, the result is
+    split."""
 
     op: str
-    axes: Callable[[Sequence[TensorType]], tuple[int, ...] | None]  # concat axis of operands 1.., or None: does not apply
+    axes: Callable[
+        [Sequence[TensorType]], tuple[int, ...] | None
+    ]  # concat axis of operands 1.., or None: does not apply
     result_axis: Callable[[TensorType], int]
 
 
@@ -85,15 +89,11 @@ def _group(
     axes = form.axes(known)
     if axes is None:
         return None
-    rest = tuple(
-        (t.dtype, t.shape[:axis] + t.shape[axis + 1 :]) for t, axis in zip(known[1:], axes, strict=True)
-    )
+    rest = tuple((t.dtype, t.shape[:axis] + t.shape[axis + 1 :]) for t, axis in zip(known[1:], axes, strict=True))
     return canonical[node.operands[0]], repr(node.attrs), repr(rest), axes
 
 
-def _merge(
-    rule: str, form: MergeForm, members: Sequence[int], nodes: Sequence[Node], types: Sequence[Type]
-) -> Merge:
+def _merge(rule: str, form: MergeForm, members: Sequence[int], nodes: Sequence[Node], types: Sequence[Type]) -> Merge:
     first = nodes[members[0]]
     operand_types = [t for t in (types[i] for i in first.operands) if isinstance(t, TensorType)]
     axes = form.axes(operand_types)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO, cast
 
 import numpy as np
 
@@ -145,7 +146,7 @@ def _converse(
     worker: Worker, job: Job, on_progress: Callable[[IterationReport], None] | None
 ) -> tuple[Snapshot | None, list[IterationReport], StopReason, str]:
     process = worker.process
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    stdin, stdout = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
     timed_out = threading.Event()
 
     def kill() -> None:
@@ -162,8 +163,8 @@ def _converse(
     reason: StopReason | None = None
     try:
         with contextlib.suppress(BrokenPipeError):
-            write(process.stdin, job)
-        while (message := read(process.stdout)) is not None:
+            write(stdin, job)
+        while (message := read(stdout)) is not None:
             match message:
                 case ("iteration", report, Snapshot() as fresh):
                     snapshot = fresh

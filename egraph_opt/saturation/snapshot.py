@@ -40,7 +40,8 @@ class IterationReport:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """All e-nodes of one constructor: attributes (numbers, or ids of ``Snapshot.values``), operand classes, own class."""
+    """All e-nodes of one constructor: attributes (numbers, or ids of ``Snapshot.values``), operand classes, own
+    class."""
 
     op: str
     attrs: list[tuple[int, ...]]

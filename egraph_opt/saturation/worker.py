@@ -1,7 +1,8 @@
 """The worker process: ``python -m egraph_opt.saturation.worker``.
 
-Reads one pickled job from stdin, writes one pickled message per iteration to stdout: ``("iteration", report, snapshot)``, and
-at the end ``("done", stop reason)``. The parent is the only one who ever talks to it, over pipes that it made itself.
+Reads one pickled job from stdin, writes one pickled message per iteration to stdout: ``("iteration", report,
+    snapshot)``, and at the end ``("done", stop reason)``. The parent is the only one who ever talks to it, over pipes
+    that it made itself.
 """
 
 from __future__ import annotations

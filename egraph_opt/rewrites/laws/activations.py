@@ -56,8 +56,7 @@ def _gelu() -> tuple[Rule, ...]:
             "halved-output": f"Div(Mul(x, {normal}), 2)",
         }
         made += [
-            _definition(f"gelu-{argument}-{n}", lhs, "Gelu(x, approximate='none')", "gelu")
-            for n, lhs in forms.items()
+            _definition(f"gelu-{argument}-{n}", lhs, "Gelu(x, approximate='none')", "gelu") for n, lhs in forms.items()
         ]
     back = rule(
         "gelu-spelled-out",

@@ -1,7 +1,7 @@
 """Scales and offsets that are constants, folded into the weights of the convolution or product before or after them.
 
-``BatchNormalization`` is such a scale and offset. Folded weights are expressions of constants; they cost nothing, because
-the optimizer computes them once and for all.
+``BatchNormalization`` is such a scale and offset. Folded weights are expressions of constants; they cost nothing,
+because the optimizer computes them once and for all.
 """
 
 from __future__ import annotations
@@ -35,14 +35,20 @@ def _convolution() -> tuple[Rule, ...]:
     grouped = "(c_group, size(w, 0) // c_group) + shape(w)[1:]"
     before = "per_group(s, x, c_group)"
     weights = f"Reshape(Mul(Reshape(w, shape={grouped}), Reshape(s, shape={before})), shape=shape(w))"
-    moved = f"ReduceSum(Mul(Reshape(w, shape={grouped}), Reshape(s, shape={before})), axes=range(2, rank(w) + 1), keepdims=0)"
-    moved = f"Reshape({moved}, shape=(size(w, 0),))"
+    terms = f"Mul(Reshape(w, shape={grouped}), Reshape(s, shape={before}))"
+    moved = f"Reshape(ReduceSum({terms}, axes=range(2, rank(w) + 1), keepdims=0), shape=(size(w, 0),))"
     spread = "Expand(Reshape(s, shape=along(s, out, 1)), shape=(size(w, 0),))"
     filters, inputs = "size(out, 1) == size(w, 0)", "fits(s, x)"
     unpadded = "c_pads == (0,) * length(c_pads)"
     constants = ("const(w)", "const(s)")
     return (
-        _fold("conv-scale", "Mul(Conv(x, w, **c), s)", f"Conv(x, Mul(w, Reshape(s, shape={after})), **c)", filters, *constants),
+        _fold(
+            "conv-scale",
+            "Mul(Conv(x, w, **c), s)",
+            f"Conv(x, Mul(w, Reshape(s, shape={after})), **c)",
+            filters,
+            *constants,
+        ),
         _fold(
             "conv-bias-scale",
             "Mul(Conv(x, w, b, **c), s)",
@@ -82,9 +88,18 @@ def _product() -> tuple[Rule, ...]:
     row = "Reshape(s, shape=along(s, out, -1))"
     constants = ("const(w)", "const(s)")
     gemm_shape = "shape(out) == (size(x, g_transA), size(w, 1 - g_transB))"
+    row_of_inputs = "Expand(Reshape(s, shape=(1,) + along(s, x, 1)), shape=(1, size(x, 1)))"
     plain = ("g_alpha == 1", "g_beta == 1", "g_transA == 0")
     return (
-        _fold("matmul-scale", "Mul(MatMul(x, w), s)", f"MatMul(x, Mul(w, {row}))", flat, columns, *constants, "rank(x) >= 2"),
+        _fold(
+            "matmul-scale",
+            "Mul(MatMul(x, w), s)",
+            f"MatMul(x, Mul(w, {row}))",
+            flat,
+            columns,
+            *constants,
+            "rank(x) >= 2",
+        ),
         _fold(
             "scale-matmul",
             "MatMul(Mul(x, s), w)",
@@ -131,7 +146,7 @@ def _product() -> tuple[Rule, ...]:
         _fold(
             "offset-gemm",
             "Gemm(Add(x, s), w, b, **g)",
-            "Gemm(x, w, Add(b, Gemm(Expand(Reshape(s, shape=(1,) + along(s, x, 1)), shape=(1, size(x, 1))), w, **g)), **g)",
+            f"Gemm(x, w, Add(b, Gemm({row_of_inputs}, w, **g)), **g)",
             inputs,
             *plain,
             *constants,

@@ -14,7 +14,12 @@ def _exact(name: str, lhs: str, rhs: str, *when: str, family: str, dtypes: str =
 
 def _cancelling() -> tuple[Rule, ...]:
     return (
-        _exact("transpose-transpose", "Transpose(Transpose(x, perm=p), perm=q)", "Transpose(x, perm=compose(p, q))", family="transpose"),
+        _exact(
+            "transpose-transpose",
+            "Transpose(Transpose(x, perm=p), perm=q)",
+            "Transpose(x, perm=compose(p, q))",
+            family="transpose",
+        ),
         _exact("transpose-nothing", "Transpose(x, perm=p)", "x", "p == range(rank(x))", family="transpose"),
         _exact(
             "transpose-of-ones",
@@ -79,8 +84,12 @@ def _joining() -> tuple[Rule, ...]:
             for op, bundle in [(op, "") for op in _PLAIN[:5]] + [(op, ", **u") for op in _WITH_BUNDLE[:1]]
         ]
     made += [
-        _exact("concat-concat-left", "Concat(Concat(x, y, axis=a), z, axis=a)", "Concat(x, y, z, axis=a)", family="concat"),
-        _exact("concat-concat-right", "Concat(x, Concat(y, z, axis=a), axis=a)", "Concat(x, y, z, axis=a)", family="concat"),
+        _exact(
+            "concat-concat-left", "Concat(Concat(x, y, axis=a), z, axis=a)", "Concat(x, y, z, axis=a)", family="concat"
+        ),
+        _exact(
+            "concat-concat-right", "Concat(x, Concat(y, z, axis=a), axis=a)", "Concat(x, y, z, axis=a)", family="concat"
+        ),
         _exact(
             "concat-of-slices",
             "Concat(Slice(x, axes=a, starts=s, ends=e, steps=p), Slice(x, axes=a, starts=e, ends=f, steps=p), axis=c)",
