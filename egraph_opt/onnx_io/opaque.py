@@ -75,13 +75,12 @@ class OpaqueNode:
             return None
         if list(nodes[0].input) != list(proto.input) or list(nodes[0].output) != list(proto.output):
             return None
-        converted = onnx_ir.from_proto(nodes[0])
-        assert isinstance(converted, onnx_ir.Node)
+        attributes = [onnx_ir.serde.deserialize_attribute(attribute) for attribute in nodes[0].attribute]
         replacement = onnx_ir.Node(
             self.node.domain,
             self.node.op_type,
             [],
-            list(converted.attributes.values()),
+            attributes,
             num_outputs=len(self.node.outputs),
             name=self.node.name,
             doc_string=self.node.doc_string,

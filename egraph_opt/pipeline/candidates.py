@@ -21,7 +21,7 @@ NODE_SECONDS = 2e-6
 
 HELPERS = frozenset({"commutative", "unit"})
 """Families that only help others to match: there is no graph without them that is worth timing."""
-MOST_FAMILIES = 3
+MOST_FAMILIES = 2
 """How many families of rules are tried to be done without, those behind the most nodes first."""
 
 
@@ -111,7 +111,6 @@ class Proposer:
         yield "fewest-nodes", self._base(), few
         if self.newer_opset and newer.any():
             yield "same-opset", self._base() | newer, costs
-            yield "same-opset, fewest-nodes", self._base() | newer, few
 
     def _base(self) -> NDArray[np.bool_]:
         if self.newer_opset:

@@ -131,7 +131,10 @@ class Chooser:
             faster = [
                 e for e in entries if e.row.name in {lap.name for lap in race.laps} and race.is_faster(e.row.name)
             ]
-            return sorted(faster, key=lambda e: -race.lap(e.row.name).ratio)
+            # a newer opset is only worth it for a gain that the control's spread cannot explain
+            raised = {e.row.name: e.row.opset > self.imported.opset for e in faster}
+            handicap = {name: 1 + race.spread if raised[name] else 1.0 for name in raised}
+            return sorted(faster, key=lambda e: -race.lap(e.row.name).ratio / handicap[e.row.name])
         if self.options.measures:
             return []  # timing was wanted and there was nothing to time
         before = self.proposer.original()

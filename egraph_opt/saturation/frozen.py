@@ -166,7 +166,7 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, gua
     ours = frozenset(i for i, e in enumerate(every) if (e.op, repr(e.attrs), e.operands) in known)
     folder = ConstantFolder(every, class_types, graph.constants, ours, guard_cancellation)
     stored = {cls for cls in folder.recipe if folder.storable(cls)}
-    enodes = [e for e in every if e.cls not in stored and e.op != "Const"]
+    enodes = _without_repeats([e for e in every if e.cls not in stored and e.op != "Const"], known)
     enodes += [ENode("Const", (cls,), (), cls) for cls in sorted(stored)]
     egraph = EGraph.build(
         [(e.op, e.cls, e.operands) for e in enodes], [original[i] for i in graph.outputs], snapshot.class_count
@@ -176,6 +176,19 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, gua
         fired[cls] = (*fired.get(cls, ()), snapshot.rule_names[number])
     makes = {r.name: frozenset(p.op for p in r.rhs if isinstance(p, App)) for r in rules}
     return Frozen(graph, egraph, tuple(enodes), tuple(class_types), original, fired, makes, folder)
+
+
+def _without_repeats(enodes: Sequence[ENode], known: set[tuple[str, str, tuple[int, ...]]]) -> list[ENode]:
+    """One of the e-nodes of a class that differ in the order of their operands alone: the graph's own, else the first.
+
+    That they are equal has been proved (they are in one class); extraction need not choose between them.
+    """
+    kept: dict[tuple[int, str, str, tuple[int, ...]], ENode] = {}
+    for enode in enodes:
+        key = (enode.cls, enode.op, repr(enode.attrs), tuple(sorted(enode.operands)))
+        if key not in kept or (enode.op, repr(enode.attrs), enode.operands) in known:
+            kept[key] = enode
+    return list(kept.values())
 
 
 def _decode(snapshot: Snapshot) -> list[ENode]:

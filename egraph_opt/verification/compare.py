@@ -29,11 +29,13 @@ class Reference:
         tolerance: largest absolute difference that counts as equal; for integers, the share of elements that may
             differ.
         settled: elements on which ONNX Runtime's lowest and highest level agree whether they are finite.
+        alike: elements on which they also agree whether they are NaN, and on the sign of an infinity.
     """
 
     value: Array
     tolerance: float
     settled: Array
+    alike: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,12 @@ def reference(low: Array, high: Array | None, usual_scale: float, numerics: Nume
     other = high if high is not None and comparable else low
     if not _inexact(low):
         differing = _share_different(low, other)
-        return Reference(low, SPREAD_FACTOR * differing, np.ones(low.shape, bool))
+        return Reference(low, SPREAD_FACTOR * differing, np.ones(low.shape, bool), np.ones(low.shape, bool))
     finite, other_finite = np.isfinite(low), np.isfinite(other)
     spread = _largest_difference(low, other, finite & other_finite)
     relative = _RELATIVE.get(low.dtype.name, 0.1) * (_FAST if numerics == "fast" else 1.0)
     floor = relative * max(scale(low), _SMALL_CASE * usual_scale)
-    return Reference(low, SPREAD_FACTOR * spread + floor, finite == other_finite)
+    return Reference(low, SPREAD_FACTOR * spread + floor, finite == other_finite, _kind(low) == _kind(other))
 
 
 def compare(expected: Reference, got: Array, numerics: Numerics, *, bits: bool) -> Comparison:
@@ -94,6 +96,9 @@ def _within(expected: Reference, got: Array, numerics: Numerics) -> Comparison:
     gained = expected.settled & ~finite & got_finite
     if gained.any() and numerics != "fast":  # only rules of the level fast may drop an infinity or a NaN
         return Comparison(error, f"{_count(gained)} should be infinite or NaN")
+    turned = expected.alike & ~finite & ~got_finite & (_kind(value) != _kind(got))
+    if turned.any() and numerics != "fast":
+        return Comparison(error, f"{_count(turned)} became another of NaN, inf and -inf")
     if error > expected.tolerance:
         return Comparison(error, f"off by {error:.3g}, more than {expected.tolerance:.3g}")
     return Comparison(error, "")
@@ -137,6 +142,12 @@ def _largest_difference(a: Array, b: Array, where: Array) -> float:
     with np.errstate(all="ignore"):
         difference = np.abs(_wide(a) - _wide(b))
     return float(np.max(difference, where=where, initial=0.0))
+
+
+def _kind(array: Array) -> Array:
+    """0 for a number, 1 for NaN, 2 and 3 for the infinities."""
+    negative = np.real(_wide(array)) < 0
+    return np.where(np.isnan(array), 1, np.where(np.isfinite(array), 0, 2 + negative))
 
 
 def _share_different(a: Array, b: Array) -> float:
