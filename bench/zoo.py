@@ -1,0 +1,121 @@
+"""Real models: how much faster ONNX Runtime runs what egraph-opt and its peers made of them, all raced together.
+
+    python bench/zoo.py [PATTERN] [--out results.json] [--peers onnxsim,onnxslim] [--samples N]
+
+The baseline is ONNX Runtime at its highest level on the original. Per model one race, random order, CPU time of one
+thread; "A/A" is how far the original differs from itself, so a ratio within 1 +- A/A is no difference. Peers are
+optional packages (``pip install onnxsim onnxslim``); one that is missing or fails is shown as such.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import onnx_ir
+from rich.console import Console
+from rich.table import Table
+from zoo_models import HEAVY, ZooModel, zoo_models
+
+from egraph_opt import Outcome, optimize
+from egraph_opt.pipeline.sizes import measured_sizes
+from egraph_opt.runtime import race
+from egraph_opt.verification import random_feeds
+
+Peer = Callable[[onnx.ModelProto], onnx.ModelProto]
+
+
+def onnxsim(proto: onnx.ModelProto) -> onnx.ModelProto:
+    import onnxsim
+
+    return onnxsim.simplify(proto)[0]
+
+
+def onnxslim(proto: onnx.ModelProto) -> onnx.ModelProto:
+    import onnxslim
+
+    return onnxslim.slim(proto)
+
+
+PEERS: dict[str, Peer] = {"onnxsim": onnxsim, "onnxslim": onnxslim}
+
+
+def bench(model: ZooModel, peers: list[str], samples: int) -> dict[str, object]:
+    """One model: figures of the run, and one ratio per tool (None where the tool failed)."""
+    original = model.load()
+    start = time.perf_counter()
+    result = optimize(original, measure_shapes=model.shapes)
+    seconds = time.perf_counter() - start
+    assert isinstance(result.model, onnx_ir.Model)
+    proto = onnx_ir.to_proto(original)
+    racers: dict[str, bytes] = {"original": proto.SerializeToString()}
+    if result.changed:
+        racers["egraph-opt"] = onnx_ir.to_proto(result.model).SerializeToString()
+    failed: dict[str, str] = {}
+    for name in peers:
+        try:
+            racers[name] = PEERS[name](onnx.ModelProto.FromString(racers["original"])).SerializeToString()
+        except Exception as error:  # a peer may fail in any way; that is a result
+            failed[name] = f"{type(error).__name__}: {error}"[:200]
+    sizes = measured_sizes(original, model.shapes)
+    timed = race(racers, random_feeds(original, sizes), samples=samples, budget_seconds=30)
+    return {
+        "model": model.name,
+        "outcome": str(result.report.outcome),
+        "reason": result.report.reason,
+        "seconds": seconds,
+        "nodes": [result.report.before.nodes, result.report.after.nodes],  # type: ignore[union-attr]
+        "ratio": {lap.name: lap.ratio for lap in timed.laps[1:]},
+        "median": {lap.name: lap.median_ratio for lap in timed.laps[1:]},
+        "spread": timed.spread,
+        "milliseconds": timed.laps[0].b10 * 1e3,
+        "rules": dict(result.report.rules),
+        "failed": failed,
+    }
+
+
+def show(rows: list[dict[str, object]], peers: list[str]) -> None:
+    table = Table(title="Speed against ONNX Runtime on the original (b10; above 1 is faster)")
+    for column in ("model", "ORT ms", "nodes", "egraph-opt", *peers, "A/A", "seconds"):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for row in rows:
+        ratio, nodes = dict(row["ratio"]), list(row["nodes"])  # type: ignore[call-overload]
+        ours = f"{ratio['egraph-opt']:.2f}" if row["outcome"] == Outcome.OPTIMIZED else "unchanged"
+        others = [f"{ratio[p]:.2f}" if p in ratio else "failed" for p in peers]
+        table.add_row(
+            str(row["model"]),
+            f"{row['milliseconds']:.2f}",
+            f"{nodes[0]} -> {nodes[1]}",
+            ours,
+            *others,
+            f"{row['spread']:.1%}",
+            f"{row['seconds']:.0f}",
+        )
+    Console().print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pattern", nargs="?", default="", help="only files whose name contains this")
+    parser.add_argument("--peers", default="onnxsim,onnxslim")
+    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--heavy", action="store_true", help="also vgg19, alexnet and zfnet512")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    peers = [p for p in arguments.peers.split(",") if p]
+    rows: list[dict[str, object]] = []
+    for model in zoo_models(arguments.pattern):
+        if arguments.heavy or not any(h in model.name for h in HEAVY):
+            print(f"{model.name}...", flush=True)
+            rows.append(bench(model, peers, arguments.samples))
+            if arguments.out:
+                arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
+    show(rows, peers)
+
+
+if __name__ == "__main__":
+    main()
