@@ -11,9 +11,9 @@ import typer
 from egraph_opt.cli.console import stdout, table
 from egraph_opt.errors import UsageError
 from egraph_opt.rewrites import Rule
-from egraph_opt.rewrites.gates import check_rule
 from egraph_opt.rewrites.library import all_rules
 from egraph_opt.rewrites.validation import recorded
+from egraph_opt.terms.gates import check_equation
 
 app = typer.Typer(
     help="The rewrite rules: list them, show one, check them.", no_args_is_help=True, rich_markup_mode=None
@@ -80,7 +80,7 @@ def check_command(
     bad = 0
     made = table("", "rule", "result", "cases", "modulo prime", "rounding", "error", right=(2, 5))
     for rule in rules:
-        verdict = check_rule(rule, seed=seed, cases=cases)
+        verdict = check_equation(rule, seed=seed, cases=cases)
         bad += not verdict.passed
         ring = "yes" if verdict.ring else "no"
         made.add_row(

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 from egraph_opt.ir import AttrValue, Interner, TensorType
 from egraph_opt.ops import operator, operators
-from egraph_opt.rewrites.expressions import FUNCTIONS, Environment, Undefined, evaluate, names_in
-from egraph_opt.rewrites.pattern import App, Expr, Number, Pattern, Var, walk
 from egraph_opt.rewrites.rule import Rule
+from egraph_opt.terms.expressions import FUNCTIONS, Environment, Undefined, evaluate, names_in
+from egraph_opt.terms.pattern import App, Expr, Number, Pattern, Var, walk
 
 Constructor = tuple[str, int]
 

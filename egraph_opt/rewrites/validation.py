@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from egraph_opt.errors import UnsoundRuleError
-from egraph_opt.rewrites.gates import Verdict, check_rule
 from egraph_opt.rewrites.rule import Rule
+from egraph_opt.terms.gates import Verdict, check_equation
 
 RECORDS = Path(__file__).with_name("validated.json")
 
@@ -35,7 +35,7 @@ def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:
         UnsoundRuleError: a rule fails; the message holds the counterexample.
     """
     for rule in rules:
-        verdict = recorded(rule) or check_rule(rule)
+        verdict = recorded(rule) or check_equation(rule)
         if not verdict.passed:
             raise UnsoundRuleError(f"rule {rule.name} is refused: {verdict.reason}")
     return tuple(rules)
@@ -43,7 +43,7 @@ def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 def write_records(rules: Sequence[Rule]) -> list[Verdict]:
     """Runs the gates on ``rules`` and records those that pass; returns every verdict."""
-    verdicts = [check_rule(rule) for rule in rules]
+    verdicts = [check_equation(rule) for rule in rules]
     kept = {
         fingerprint(rule): dataclasses.asdict(verdict)
         for rule, verdict in zip(rules, verdicts, strict=True)

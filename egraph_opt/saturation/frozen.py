@@ -12,10 +12,10 @@ from egraph_opt.egraph import EGraph, Selection
 from egraph_opt.ir import AttrValue, TensorGraph, Type
 from egraph_opt.ops import operator
 from egraph_opt.rewrites import Rule
-from egraph_opt.rewrites.pattern import App
 from egraph_opt.saturation.constants import ConstantFolder
 from egraph_opt.saturation.enodes import ENode
 from egraph_opt.saturation.snapshot import Snapshot
+from egraph_opt.terms.pattern import App
 
 LEAVES = ("Input", "Const", "Opaque")
 

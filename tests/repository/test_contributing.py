@@ -16,7 +16,7 @@ from egraph_opt.egraph import EGraph
 from egraph_opt.extraction import Status, extract
 from egraph_opt.ir import TensorType
 from egraph_opt.ops import Operator
-from egraph_opt.rewrites.gates import check_rule
+from egraph_opt.terms.gates import check_equation
 from egraph_opt.rewrites.rule import Rule
 from egraph_opt.runtime import Signature
 
@@ -50,7 +50,7 @@ def test_operator(run: Callable[[str], Any]) -> None:
 
 def test_rule(run: Callable[[str], Any]) -> None:
     rules: tuple[Rule, ...] = run("egraph_opt/rewrites/laws/signs.py")["RULES"]
-    verdict = check_rule(rules[0])
+    verdict = check_equation(rules[0])
     assert verdict.passed, verdict.reason
 
 

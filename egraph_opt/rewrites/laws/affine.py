@@ -6,7 +6,8 @@ because the optimizer computes them once and for all.
 
 from __future__ import annotations
 
-from egraph_opt.rewrites.rule import FloatClass, Rule, rule
+from egraph_opt.rewrites.rule import Rule, rule
+from egraph_opt.terms import FloatClass
 
 _CLASS: FloatClass = "overflow-risk"
 

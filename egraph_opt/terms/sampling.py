@@ -12,9 +12,9 @@ import numpy as np
 
 from egraph_opt.ir import AttrValue, TensorType, Type
 from egraph_opt.ops import IllTyped, operator
-from egraph_opt.rewrites.expressions import Undefined, evaluate, names_in
-from egraph_opt.rewrites.pattern import App, Expr, Number, Pattern, Var, walk
-from egraph_opt.rewrites.rule import Rule
+from egraph_opt.terms.equation import Equation
+from egraph_opt.terms.expressions import Undefined, evaluate, names_in
+from egraph_opt.terms.pattern import App, Expr, Number, Pattern, Var, walk
 
 Rng = np.random.Generator
 
@@ -44,7 +44,7 @@ class Rejected(Exception):  # noqa: N818 - the usual end of a draw, not a failur
     """This draw does not fit the rule; draw again."""
 
 
-def draw(rule: Rule, rng: Rng, attempts: int = 4000) -> Case | None:
+def draw(rule: Equation, rng: Rng, attempts: int = 4000) -> Case | None:
     """A random case of the rule, or ``None`` when the conditions never held."""
     computed = sorted({e.text for q in rule.rhs for p in walk(q) if isinstance(p, App) for e in p.attrs})
     given = _equations(rule)
@@ -61,7 +61,7 @@ def draw(rule: Rule, rng: Rng, attempts: int = 4000) -> Case | None:
     return None
 
 
-def right_type(pattern: Pattern, rule: Rule, case: Case) -> Type:
+def right_type(pattern: Pattern, rule: Equation, case: Case) -> Type:
     """The type of a right-hand side under a case.
 
     Raises:
@@ -84,7 +84,7 @@ def attribute_values(attrs: tuple[Expr, ...], case: Case) -> tuple[AttrValue, ..
     return tuple(e.literal if e.is_literal else evaluate(e.text, case.environment) for e in attrs)
 
 
-def _equations(rule: Rule) -> dict[str, str]:
+def _equations(rule: Equation) -> dict[str, str]:
     """Attributes that a condition ``name == expression`` determines: drawing them at random would hardly ever fit."""
     sides = [tuple(part.strip() for part in c.split("==")) for c in rule.conditions if c.count("==") == 1]
     return {

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from egraph_opt.ir import FLOATS, AttrValue, TensorType
 from egraph_opt.ops import IllTyped, numpy_dtype, operator
-from egraph_opt.rewrites.expressions import Undefined
-from egraph_opt.rewrites.pattern import App, Number, Pattern, Var, walk
-from egraph_opt.rewrites.rule import FLOAT_CLASSES, FloatClass, Rule
-from egraph_opt.rewrites.sampling import Case, attribute_values, draw, right_type
+from egraph_opt.terms.equation import FLOAT_CLASSES, Equation, FloatClass
+from egraph_opt.terms.expressions import Undefined
+from egraph_opt.terms.pattern import App, Number, Pattern, Var, walk
+from egraph_opt.terms.sampling import Case, attribute_values, draw, right_type
 
 Array = NDArray[Any]
 Value = Array | tuple[Array, ...]
@@ -58,7 +58,7 @@ class _Refused(Exception):  # noqa: N818 - an answer, not a failure
     """A counterexample."""
 
 
-def check_rule(rule: Rule, *, seed: int = 0, cases: int = 40) -> Verdict:
+def check_equation(rule: Equation, *, seed: int = 0, cases: int = 40) -> Verdict:
     """Gates (b) and (c) of a rule: values and types on ``cases`` random cases. Deterministic for a seed."""
     rng = np.random.default_rng([seed, *rule.name.encode()])
     ring = _ring_applies(rule)
@@ -82,7 +82,7 @@ def check_rule(rule: Rule, *, seed: int = 0, cases: int = 40) -> Verdict:
     return Verdict(rule.name, True, len(seen), ring, FLOAT_CLASSES[worst], error)
 
 
-def _check_types(rule: Rule, case: Case) -> None:
+def _check_types(rule: Equation, case: Case) -> None:
     for index, pattern in enumerate(rule.rhs):
         try:
             found = right_type(pattern, rule, case)
@@ -92,23 +92,21 @@ def _check_types(rule: Rule, case: Case) -> None:
             raise _Refused(f"its right side is {found} instead of {case.roots[index]} for {case}")
 
 
-def _ring_applies(rule: Rule) -> bool:
+def _ring_applies(rule: Equation) -> bool:
     parts = [p for side in (rule.lhs, rule.rhs) for q in side for p in walk(q)]
     numbers = [p.value for p in parts if isinstance(p, Number)]
     operators = [operator(p.op) for p in parts if isinstance(p, App)]
-    return (
-        rule.status != "definition" and all(o.ring != "no" for o in operators) and all(n.is_integer() for n in numbers)
-    )
+    return not rule.by_definition and all(o.ring != "no" for o in operators) and all(n.is_integer() for n in numbers)
 
 
-def _check_ring(rule: Rule, case: Case, rng: np.random.Generator) -> None:
+def _check_ring(rule: Equation, case: Case, rng: np.random.Generator) -> None:
     inputs = {n: rng.integers(0, PRIME, t.numbers(), dtype=np.int64) for n, t in case.tensors.items()}
     for index, (left, right) in enumerate(zip(*_sides(rule, case, inputs, _apply_ring, np.int64), strict=True)):
         if not all(np.array_equal(a, b) for a, b in zip(_parts(left), _parts(right), strict=True)):
             raise _Refused(f"root {index} differs (modulo {PRIME}) for {case}")
 
 
-def _check_float64(rule: Rule, case: Case, rng: np.random.Generator, *, positive: bool) -> None:
+def _check_float64(rule: Equation, case: Case, rng: np.random.Generator, *, positive: bool) -> None:
     inputs = {n: _random(t, rng) for n, t in case.tensors.items()}
     if positive:
         inputs = {n: np.abs(a) + 0.1 if a.dtype.kind == "f" else a for n, a in inputs.items()}
@@ -118,7 +116,7 @@ def _check_float64(rule: Rule, case: Case, rng: np.random.Generator, *, positive
                 raise _Refused(f"root {index} differs by {_difference(a, b):.2g} in float64 for {case}")
 
 
-def _observe(rule: Rule, case: Case, rng: np.random.Generator) -> tuple[FloatClass, float]:
+def _observe(rule: Equation, case: Case, rng: np.random.Generator) -> tuple[FloatClass, float]:
     """The float class of what happens to float32 values in this case, and the largest ordinary error."""
     plain = {n: _random(t, rng) for n, t in case.tensors.items()}
     plain = {n: a.astype(np.float32) if a.dtype == np.float64 else a for n, a in plain.items()}
@@ -158,7 +156,7 @@ def _random(type_: TensorType, rng: np.random.Generator) -> Array:
     return rng.integers(-4, 5, type_.numbers()).astype(type_.dtype)
 
 
-def _flat(rule: Rule, case: Case, inputs: dict[str, Array]) -> tuple[Array, Array]:
+def _flat(rule: Equation, case: Case, inputs: dict[str, Array]) -> tuple[Array, Array]:
     sides = _sides(rule, case, inputs, _apply, np.float32)
     left, right = ([np.asarray(p, np.float64).reshape(-1) for v in side for p in _parts(v)] for side in sides)
     return np.concatenate(left), np.concatenate(right)
@@ -179,7 +177,7 @@ def _difference(a: Array, b: Array) -> float:
 
 
 def _sides(
-    rule: Rule, case: Case, inputs: dict[str, Array], apply: Apply, dtype: type[np.generic]
+    rule: Equation, case: Case, inputs: dict[str, Array], apply: Apply, dtype: type[np.generic]
 ) -> tuple[list[Value], list[Value]]:
     with np.errstate(all="ignore"):
         left = [_evaluate(p, case, inputs, apply, dtype) for p in rule.lhs]

@@ -2,7 +2,7 @@
 
 A name in an operand position is a tensor; a number there is a constant all of whose elements have that value. Keyword
 arguments are attributes: on the left a name or a literal, on the right any expression of the closed grammar of
-``egraph_opt.rewrites.expressions``. ``**c`` stands for every attribute of the operator that is not written out, and is
+``egraph_opt.terms.expressions``. ``**c`` stands for every attribute of the operator that is not written out, and is
 the same bundle wherever it appears.
 """
 
