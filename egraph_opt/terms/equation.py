@@ -1,4 +1,4 @@
-"""An equation between graphs: what it says, where it holds, what it does to rounding. Axioms and rules are equations."""
+"""An equation between graphs: what it says, where it holds, what it does to rounding. Axioms and rules are such."""
 
 from __future__ import annotations
 

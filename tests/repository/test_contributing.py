@@ -16,9 +16,9 @@ from egraph_opt.egraph import EGraph
 from egraph_opt.extraction import Status, extract
 from egraph_opt.ir import TensorType
 from egraph_opt.ops import Operator
-from egraph_opt.terms.gates import check_equation
 from egraph_opt.rewrites.rule import Rule
 from egraph_opt.runtime import Signature
+from egraph_opt.terms.gates import check_equation
 
 TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 EXAMPLES = {
