@@ -144,8 +144,9 @@ class Engine:
 
     def _apply(self) -> str:
         """One round of the rules; when the e-graph is large or grows fast, rules with very many matches sit it out."""
-        before, now = ([0, 0, *self.sizes])[-2:]
-        if now < CALM_NODES and now < CALM_GROWTH * before:
+        before, now = self.sizes[-2:] if len(self.sizes) > 1 else self.sizes * 2
+        self._damped = not (now < CALM_NODES and now < CALM_GROWTH * before)
+        if not self._damped:
             return "(run apply)"
         return f"(let-scheduler calm (back-off :match-limit {MATCH_LIMIT} :ban-length 2)) (run-with calm apply)"
 
@@ -269,7 +270,7 @@ class Engine:
             if r.name in matches or r.name in times
         }
         self.sizes.append(nodes)
-        return IterationReport(nodes, seconds, rules, bool(changed or merges))
+        return IterationReport(nodes, seconds, rules, bool(changed or merges), self._damped)
 
     def snapshot(self) -> Snapshot:
         """The e-graph as arrays: every typed e-node, the type of every class, and which rules reached which class."""

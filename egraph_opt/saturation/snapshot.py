@@ -14,6 +14,7 @@ class StopReason(StrEnum):
     SATURATED = "saturated"
     ITERATIONS = "iteration limit"
     NODES = "e-node limit"
+    MATCHES = "match limit"
     TIME = "time limit"
     MEMORY = "memory limit"
     KILLED = "worker killed"
@@ -30,12 +31,16 @@ class RuleReport:
 
 @dataclass(frozen=True, slots=True)
 class IterationReport:
-    """One iteration: e-nodes afterwards, seconds, per-rule work, and whether anything changed."""
+    """One iteration: e-nodes afterwards, seconds, per-rule work, and whether anything changed.
+
+    ``damped``: rules with very many matches sat it out, so that no change does not mean that there is nothing left to do.
+    """
 
     nodes: int
     seconds: float
     rules: dict[str, RuleReport]
     changed: bool
+    damped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def saturate(job: Job, out: BinaryIO) -> StopReason:
             return StopReason.TIME
         report = engine.iterate(merge=round_ < job.limits.merge_rounds)
         if not report.changed:
-            return StopReason.SATURATED
+            return StopReason.MATCHES if report.damped else StopReason.SATURATED
         write(out, ("iteration", report, engine.snapshot()))
         if report.nodes > job.limits.nodes:
             return StopReason.NODES
