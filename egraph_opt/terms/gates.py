@@ -82,6 +82,19 @@ def check_equation(rule: Equation, *, seed: int = 0, cases: int = 40) -> Verdict
     return Verdict(rule.name, True, len(seen), ring, FLOAT_CLASSES[worst], error)
 
 
+def holds(rule: Equation, case: Case, rng: np.random.Generator) -> bool:
+    """Whether both sides of an equation have one type and one value in a case of its left side."""
+    try:
+        _check_types(rule, case)
+        if _ring_applies(rule):
+            _check_ring(rule, case, rng)
+        for positive in (False, True):
+            _check_float64(rule, case, rng, positive=positive)
+    except _Refused:
+        return False
+    return True
+
+
 def _check_types(rule: Equation, case: Case) -> None:
     for index, pattern in enumerate(rule.rhs):
         try:
@@ -101,7 +114,7 @@ def _ring_applies(rule: Equation) -> bool:
 
 def _check_ring(rule: Equation, case: Case, rng: np.random.Generator) -> None:
     inputs = {n: rng.integers(0, PRIME, t.numbers(), dtype=np.int64) for n, t in case.tensors.items()}
-    for index, (left, right) in enumerate(zip(*_sides(rule, case, inputs, _apply_ring, np.int64), strict=True)):
+    for index, (left, right) in enumerate(zip(*_sides(rule, case, inputs, apply_ring, np.int64), strict=True)):
         if not all(np.array_equal(a, b) for a, b in zip(_parts(left), _parts(right), strict=True)):
             raise _Refused(f"root {index} differs (modulo {PRIME}) for {case}")
 
@@ -204,7 +217,7 @@ def _apply(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Valu
     return operator(op).evaluate(attrs, operands)  # type: ignore[arg-type]
 
 
-def _apply_ring(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
+def apply_ring(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
     if operator(op).ring == "oracle":
         return _oracle(f"{op}{attrs!r}", np.asarray(operands[0]))
     result = _apply(op, attrs, operands)

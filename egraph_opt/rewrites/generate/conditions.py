@@ -1,0 +1,116 @@
+"""Where an equation holds: conditions of the closed grammar, learned from cases and checked to be exact on them.
+
+Cases of the left side are drawn without conditions; each is positive (the right side has the same type and value) or
+negative. A condition may be used if it holds in every positive case. Conditions are added, the one that excludes most
+negatives first, until none is left; an equation for which that fails needs a condition that the grammar does not have.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from egraph_opt.terms import Case, Equation, draw
+from egraph_opt.terms.expressions import Undefined, evaluate
+from egraph_opt.terms.gates import holds
+
+CASES = 240
+"""Cases that conditions are learned from."""
+ENOUGH = 8
+"""Positive cases without which nothing is learned."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Conditions, and how many cases they were learned from; ``when`` is None where no conditions are exact."""
+
+    when: tuple[str, ...] | None
+    positive: int
+    negative: int
+
+
+def learn_conditions(equation: Equation, *, seed: int = 0, cases: int = CASES) -> Learned:
+    """Conditions under which the equation holds in every case that was drawn, and without which it fails."""
+    rng = np.random.default_rng([seed, *equation.name.encode()])
+    positive: list[Case] = []
+    negative: list[Case] = []
+    for _ in range(cases):
+        case = draw(equation, rng, attempts=300)
+        if case is not None:
+            (positive if holds(equation, case, rng) else negative).append(case)
+    if len(positive) < ENOUGH:
+        return Learned(None, len(positive), len(negative))
+    usable = [c for c in _conditions(equation) if all(_true(c, case) for case in positive)]
+    chosen: list[str] = []
+    left = list(negative)
+    while left:
+        best = max(usable, key=lambda c: sum(not _true(c, case) for case in left), default=None)
+        if best is None or all(_true(best, case) for case in left):
+            return Learned(None, len(positive), len(negative))
+        chosen.append(best)
+        left = [case for case in left if _true(best, case)]
+    return Learned(tuple(chosen), len(positive), len(negative))
+
+
+def _true(condition: str, case: Case) -> bool:
+    try:
+        return bool(evaluate(condition, case.environment))
+    except Undefined:
+        return False
+
+
+def _conditions(equation: Equation) -> Iterator[str]:
+    """Conditions of the grammar over the equation's names, simple ones first (the first of equals is chosen)."""
+    yield from _attribute_conditions(equation.attributes)
+    tensors = equation.tensors
+    for x, y in itertools.combinations(tensors, 2):
+        yield f"shape({x}) == shape({y})"
+        yield f"rank({x}) == rank({y})"
+        yield f"shape({x})[1:] == shape({y})[1:]"
+        yield f"shape({x})[:1] == shape({y})[:1]"
+    for x in tensors:
+        yield f"shape(out) == shape({x})"
+        yield f"rank({x}) == rank(out)"
+        yield f"rank({x}) == 2"
+        yield f"rank({x}) >= 2"
+        for axis in equation.attributes:
+            if _may_be_axis(axis):
+                yield f"{axis} == rank({x}) - 1"
+                yield f"{axis} == rank({x}) - 2"
+                yield f"{axis} < rank({x}) - 2"
+    for x, y in itertools.permutations(tensors, 2):
+        for i, j in itertools.product((0, 1, -1, -2), repeat=2):
+            yield f"size({x}, {i}) == size({y}, {j})"
+        for axis in equation.attributes:
+            if _may_be_axis(axis):
+                yield f"size({x}, {axis}) == size({y}, {axis})"
+    yield from _pairs(equation.attributes)
+
+
+def _attribute_conditions(names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name.endswith("_group"):
+            yield f"{name} == 1"
+        elif name.endswith(("_strides", "_dilations")):
+            yield f"max({name}) == 1"
+        elif name.endswith("_pads"):
+            yield f"{name} == (0,) * length({name})"
+        elif _may_be_axis(name):
+            yield f"{name} == 0"
+            yield f"{name} == 1"
+            yield f"{name} >= 1"
+        elif len(name) == 1:
+            yield f"swaps_last_two({name})"
+
+
+def _pairs(names: Sequence[str]) -> Iterator[str]:
+    for a, b in itertools.combinations(names, 2):
+        yield f"{a} == {b}"
+        yield f"{a} != {b}"
+
+
+def _may_be_axis(name: str) -> bool:
+    return name in ("a", "k", "r", "axis")
