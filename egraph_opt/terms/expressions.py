@@ -174,6 +174,14 @@ def _slice_twice(first: tuple[int, ...] | None, second: tuple[int, ...] | None) 
     return begin, begin + (count - 1) * step * stride + 1, step * stride if count > 1 else 1
 
 
+def _spatial(pads: tuple[int, ...]) -> tuple[int, ...]:
+    """Pads of a convolution from those of a ``Pad`` that leaves the first two axes alone."""
+    rank = len(pads) // 2
+    if any(pads[i] for i in (0, 1, rank, rank + 1)):
+        raise Undefined("batch and channels are padded too")
+    return pads[2:rank] + pads[rank + 2 :]
+
+
 FUNCTIONS: dict[str, Callable[..., AttrValue] | frozenset[str]] = {
     "size": _size,
     "rank": lambda x: x.rank,
@@ -201,6 +209,12 @@ FUNCTIONS: dict[str, Callable[..., AttrValue] | frozenset[str]] = {
     "moves_only_ones": _moves_only_ones,
     "sliced": _sliced,
     "column": _column,
+    "spatial": _spatial,
+    "plus": lambda s, t: tuple(a + b for a, b in zip(s, t, strict=True)),
+    "minus": lambda s, t: tuple(a - b for a, b in zip(s, t, strict=True)),
+    "times": lambda s, t: tuple(a * b for a, b in zip(s, t, strict=True)),
+    "reciprocal": lambda n: 1.0 / n,
+    "float": float,
     "FLOATS": FLOATS,
     "NUMERIC": NUMERIC,
 }
