@@ -111,8 +111,9 @@ _BLOCKS = (
         "conv-halves-groups",
         "Conv(x, w, strides=s, pads=p, dilations=d, group=g)",
         "Conv(x, Reshape(Mul(Reshape(w, shape=(g // 2, 2, size(w, 0) // g, 1) + shape(w)[1:]),"
-        " Reshape(Slice(Pad(Fill(shape=(2, 1), value=1.0, dtype=dtype(x)), pads=(0, 0, 0, 2), mode='constant',"
-        " value=0.0), axes=(1,), starts=(0,), ends=(2,), steps=(1,)), shape=(2, 2))"
+        " Reshape(Slice(Reshape(Pad(Fill(shape=(2, 1), value=1.0, dtype=dtype(x)), pads=(0, 0, 0, 2), mode='constant',"
+        " value=0.0), shape=(6,)), axes=(0,), starts=(0,), ends=(4,), steps=(1,)),"
+        " shape=(1, 2, 1, 2) + (1,) * (rank(w) - 1))"
         "), shape=(size(w, 0), 2 * size(w, 1)) + shape(w)[2:]), strides=s, pads=p, dilations=d, group=g // 2)",
         "g % 2 == 0",
         float_class="spreads-nonfinite",

@@ -38,22 +38,30 @@ _SUMS_AND_PRODUCTS = (
     _law("sub-of-itself", "Sub(x, x)", _ZEROS, float_class="drops-nonfinite"),
 )
 _QUOTIENTS = (
-    _law("div-is-product", "Div(x, y)", "Mul(x, Reciprocal(y))", float_class="drops-nonfinite"),
+    _law("div-is-product", "Div(x, y)", "Mul(x, Reciprocal(y))", definition=True, float_class="drops-nonfinite"),
     _law(
         "reciprocal-of-product",
         "Reciprocal(Mul(x, y))",
         "Mul(Reciprocal(x), Reciprocal(y))",
+        definition=True,
         float_class="drops-nonfinite",
     ),
-    _law("reciprocal-of-reciprocal", "Reciprocal(Reciprocal(x))", "x", float_class="overflow-risk"),
-    _law("reciprocal-of-neg", "Reciprocal(Neg(x))", "Neg(Reciprocal(x))", float_class="exact"),
-    _law("div-one", "Div(x, 1)", "x", _SAME, float_class="exact"),
+    _law("reciprocal-of-reciprocal", "Reciprocal(Reciprocal(x))", "x", definition=True, float_class="overflow-risk"),
+    _law("reciprocal-of-neg", "Reciprocal(Neg(x))", "Neg(Reciprocal(x))", definition=True, float_class="exact"),
+    _law("div-one", "Div(x, 1)", "x", _SAME, definition=True, float_class="exact"),
     _law("square-is-product", "Pow(x, 2)", "Mul(x, x)", definition=True),
 )
 _EXPONENTIALS = (
-    _law("exp-of-sum", "Exp(Add(x, y))", "Mul(Exp(x), Exp(y))", float_class="drops-nonfinite", source="calculus"),
-    _law("exp-of-neg", "Exp(Neg(x))", "Reciprocal(Exp(x))", source="calculus"),
-    _law("log-of-exp", "Log(Exp(x))", "x", float_class="drops-nonfinite", definition=True, source="calculus"),
+    _law(
+        "exp-of-sum",
+        "Exp(Add(x, y))",
+        "Mul(Exp(x), Exp(y))",
+        definition=True,
+        float_class="drops-nonfinite",
+        source="calculus",
+    ),
+    _law("exp-of-neg", "Exp(Neg(x))", "Reciprocal(Exp(x))", definition=True, source="calculus"),
+    _law("log-of-exp", "Log(Exp(x))", "x", definition=True, float_class="drops-nonfinite", source="calculus"),
 )
 _EXTREMES = (
     *(

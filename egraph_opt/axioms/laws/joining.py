@@ -193,11 +193,11 @@ def _binary() -> tuple[Axiom, ...]:
             ),
             _float(
                 f"{name}-of-slice-and-shared",
-                f"{op}(Slice(x, {_CUT}), s)",
-                f"Slice({op}(x, s), {_CUT})",
+                f"{op}(Slice(x, {_CUT}), y)",
+                f"Slice({op}(x, y), {_CUT})",
                 "length(a) == 1",
-                "rank(s) == rank(x)",
-                "size(s, a[0]) == 1",
+                "rank(y) == rank(x)",
+                "size(y, a[0]) == 1",
                 source="element-wise operators commute with movement",
             ),
         ]

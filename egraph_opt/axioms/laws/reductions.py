@@ -126,7 +126,7 @@ _SOFTMAX = (
         "softmax-spelled-out",
         "Softmax(x, axis=a)",
         "Div(Exp(x), ReduceSum(Exp(x), axes=(a,), keepdims=1))",
-        float_class="overflow-risk",
+        float_class="drops-nonfinite",
         definition=True,
         source="ONNX operator specification",
     ),
