@@ -90,6 +90,8 @@ class Conv(Operator):
             spatial = next((len(a) for a in (attrs[0], attrs[2]) if isinstance(a, tuple)), int(rng.integers(1, 3)))
         if spatial < 1:
             return None
+        if any(t.rank != rank for t, rank in ((x, spatial + 2), (w, spatial + 2), (b, 1)) if t):
+            return None
         filters = [t.numbers()[0] for t in (w, b) if t]
         group = integer(attrs[3]) if attrs[3] is not None else _random_group(rng, x, w, filters)
         channels = x.numbers()[1] if x else group * (w.numbers()[1] if w else int(rng.integers(1, 3)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from egraph_opt.rewrites.generate.enumerate import Enumeration, Term
 from egraph_opt.rewrites.generate.worlds import World
-from egraph_opt.terms import App, Pattern, Var, walk
+from egraph_opt.terms import App, Expr, Pattern, Var, walk
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,35 @@ def raw_candidates(found: Enumeration) -> Iterator[Candidate]:
 
 
 def merge_candidates(found: Enumeration) -> Iterator[Candidate]:
-    """Two values whose concatenation has a representative that is no concatenation: operators to merge.
+    """Two operators whose concatenation has a representative that is one such operator: they can be merged.
 
     For a representative ``M`` equal to ``Concat(A, B)``, the pair {A, B} is the two halves of ``Split(M)``. Linear in
-    the number of classes: no pairs of terms are tried.
+    the number of classes: no pairs of terms are tried. The sizes of the split are filled in later (``@0``, ``@1``).
     """
     for known, other in found.equal:
         for joined, merged in ((known, other), (other, known)):
             parts = _halves(joined)
-            if parts is None or _is_concat(merged.pattern):
+            if parts is None or not _merges(parts, merged.pattern):
                 continue
-            if all(count_operators(p) for p in parts) and _shares_operand(parts):
-                axis = joined.pattern.attrs[0].text  # type: ignore[union-attr]
-                sizes = "(" + ", ".join(f"@{i}" for i in range(2)) + ")"
-                halves = tuple(_half(merged.pattern, axis, sizes, i) for i in range(2))
-                yield Candidate(found.world.name, tuple(zip(parts, halves, strict=True)))
+            assert isinstance(joined.pattern, App)
+            axis = joined.pattern.attrs[0]
+            split = App("Split", (axis, Expr("(@0, @1)")), (merged.pattern,))
+            halves = [App("Get", (Expr(str(i)),), (split,)) for i in range(2)]
+            yield Candidate(found.world.name, tuple(zip(parts, halves, strict=True)))
+
+
+def _merges(parts: tuple[Pattern, Pattern], merged: Pattern) -> bool:
+    """Whether the parts are the heavy operator that ``merged`` is, on variables, with one of them in common."""
+    apps = [p for p in (*parts, merged) if isinstance(p, App)]
+    if len(apps) != 3 or len({a.op for a in apps}) != 1 or apps[0].op not in HEAVY:
+        return False
+    plain = all(isinstance(o, Var) for part in apps[:2] for o in part.operands)
+    shared = {o for o in apps[0].operands} & {o for o in apps[1].operands}
+    return plain and bool(shared) and apps[0].operands != apps[1].operands
+
+
+HEAVY = ("MatMul", "Conv")
+"""Operators that are worth merging."""
 
 
 def renamed(candidate: Candidate, world: World) -> Candidate:
@@ -72,9 +86,7 @@ def renamed(candidate: Candidate, world: World) -> Candidate:
                 pool = repr(roles[part.name])
                 mapping[part.name] = pools[pool][taken.get(pool, 0)]
                 taken[pool] = taken.get(pool, 0) + 1
-    return Candidate(
-        candidate.world, tuple((rename(a, mapping), rename(b, mapping)) for a, b in candidate.roots)
-    )
+    return Candidate(candidate.world, tuple((rename(a, mapping), rename(b, mapping)) for a, b in candidate.roots))
 
 
 def rename(pattern: Pattern, mapping: Mapping[str, str]) -> Pattern:
@@ -88,13 +100,17 @@ def rename(pattern: Pattern, mapping: Mapping[str, str]) -> Pattern:
 
 def shares_a_subterm(candidate: Candidate) -> bool:
     """Whether both sides hold the same operator term: with a variable in its place the equation is found smaller."""
-    left, right = ({p for s in side for p in walk(s) if isinstance(p, App)} for side in zip(*candidate.roots, strict=True))
+    left, right = (
+        {p for s in side for p in walk(s) if isinstance(p, App)} for side in zip(*candidate.roots, strict=True)
+    )
     return bool(left & right)
 
 
 def binds_all(candidate: Candidate) -> bool:
     """Whether the left side names every variable of the right side."""
-    left, right = ({p.name for s in side for p in walk(s) if isinstance(p, Var)} for side in zip(*candidate.roots, strict=True))
+    left, right = (
+        {p.name for s in side for p in walk(s) if isinstance(p, Var)} for side in zip(*candidate.roots, strict=True)
+    )
     return right <= left
 
 
@@ -105,28 +121,11 @@ def _preorder(pattern: Pattern) -> Iterator[Pattern]:
             yield from _preorder(operand)
 
 
-def _is_concat(pattern: Pattern) -> bool:
-    return isinstance(pattern, App) and pattern.op == "Concat"
-
-
 def _halves(term: Term) -> tuple[Pattern, Pattern] | None:
     pattern = term.pattern
     if isinstance(pattern, App) and pattern.op == "Concat" and len(pattern.operands) == 2:
         return pattern.operands[0], pattern.operands[1]
     return None
-
-
-def _shares_operand(parts: tuple[Pattern, Pattern]) -> bool:
-    """Whether the parts have a variable in common: merging unrelated operators is a batching rule of its own."""
-    left, right = ({p.name for p in walk(part) if isinstance(p, Var)} for part in parts)
-    return bool(left & right)
-
-
-def _half(merged: Pattern, axis: str, sizes: str, index: int) -> Pattern:
-    from egraph_opt.terms import Expr
-
-    split = App("Split", (Expr(axis), Expr(sizes)), (merged,))
-    return App("Get", (Expr(str(index)),), (split,))
 
 
 def _text(pattern: Pattern) -> str:

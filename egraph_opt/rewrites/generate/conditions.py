@@ -71,6 +71,7 @@ def _conditions(equation: Equation) -> Iterator[str]:
         yield f"rank({x}) == rank({y})"
         yield f"shape({x})[1:] == shape({y})[1:]"
         yield f"shape({x})[:1] == shape({y})[:1]"
+        yield f"shape(out) == broadcast({x}, {y})"
     for x in tensors:
         yield f"shape(out) == shape({x})"
         yield f"rank({x}) == rank(out)"

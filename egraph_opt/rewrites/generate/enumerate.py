@@ -95,21 +95,13 @@ class Enumeration:
         for split in itertools.product(range(operators + 1), repeat=arity):
             if sum(split) != operators or (form.commutes and list(split) != sorted(split, reverse=True)):
                 continue
-            pools = [
-                [t for t in self.levels[n] if t.role == role] for n, role in zip(split, form.takes, strict=True)
-            ]
+            pools = [[t for t in self.levels[n] if t.role == role] for n, role in zip(split, form.takes, strict=True)]
             for operands in itertools.product(*pools):
                 if form.commutes and split[0] == split[1] and str(operands[0].pattern) > str(operands[1].pattern):
                     continue
                 if operators == 2 and form.variant and any(form.variant in o.variants for o in operands):
-                    if not self._may_nest(form, operands):
-                        continue
+                    continue  # in terms of three operators a convolution is not applied to a convolution
                 yield operands
-
-    @staticmethod
-    def _may_nest(form: Form, operands: tuple[Term, ...]) -> bool:
-        """In terms of three operators a variant may be used twice side by side, but is not chained."""
-        return all(form.variant not in o.variants for o in operands)
 
     def _apply(self, form: Form, operands: tuple[Term, ...]) -> Term | None:
         pattern = self._pattern(form, operands)
@@ -154,4 +146,3 @@ class Enumeration:
 
 def _value_of(expression: Expr, environment: Environment) -> AttrValue:
     return expression.literal if expression.is_literal else evaluate(expression.text, environment)
-

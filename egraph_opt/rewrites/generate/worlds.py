@@ -1,9 +1,9 @@
 """What is enumerated: a few worlds of typed variables and operators, each evaluated under several assignments.
 
-A world fixes names for attributes (an axis ``a``, the bundle ``c`` of a convolution...) and gives them, and the shapes of
-the variables, a value per assignment. Terms are written with the names, so an equality that holds under every assignment
-is an equation between schematic graphs. Shapes differ between axes as far as the operators let them, and between
-assignments in rank, stride, padding and groups, so that little holds by accident.
+A world fixes names for attributes (an axis ``a``, the bundle ``c`` of a convolution...) and gives them, and the
+shapes of the variables, a value per assignment. Terms are written with the names, so an equality that holds under
+every assignment is an equation between schematic graphs. Shapes differ between axes as far as the operators let them,
+and between assignments in rank, stride, padding and groups, so that little holds by accident.
 """
 
 from __future__ import annotations
