@@ -10,7 +10,8 @@ from egraph_opt.terms import App, Pattern
 def name_of(lhs: tuple[Pattern, ...], rhs: tuple[Pattern, ...], taken: AbstractSet[str]) -> str:
     """A readable name that is not taken, such as ``add-matmul-matmul-to-matmul-add``."""
     kind = "merge-" if len(lhs) > 1 else ""
-    stem = f"{kind}{_words(lhs[0])}-to-{_words(rhs[0]) or 'operand'}"
+    left, right = next(iter(lhs)), next(iter(rhs))
+    stem = f"{kind}{_words(left)}-to-{_words(right) or 'operand'}"
     if stem not in taken:
         return stem
     return next(f"{stem}-{n}" for n in range(2, 10_000) if f"{stem}-{n}" not in taken)
