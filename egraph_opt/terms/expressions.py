@@ -14,6 +14,7 @@ from types import CodeType
 
 from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Size, TensorType, floordiv, product
 from egraph_opt.ops import IllTyped
+from egraph_opt.ops.base import broadcast
 
 Environment = Mapping[str, AttrValue | TensorType]
 
@@ -182,6 +183,11 @@ def _spatial(pads: tuple[int, ...]) -> tuple[int, ...]:
     return pads[2:rank] + pads[rank + 2 :]
 
 
+def _broadcast(*tensors: TensorType) -> tuple[Size, ...]:
+    """The shape of an element-wise combination of the tensors."""
+    return broadcast([x.shape for x in tensors])
+
+
 FUNCTIONS: dict[str, Callable[..., AttrValue] | frozenset[str]] = {
     "size": _size,
     "rank": lambda x: x.rank,
@@ -205,6 +211,7 @@ FUNCTIONS: dict[str, Callable[..., AttrValue] | frozenset[str]] = {
     "along": _along,
     "per_group": _per_group,
     "fits": _fits,
+    "broadcast": _broadcast,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,
     "sliced": _sliced,
