@@ -51,7 +51,7 @@ RULES: tuple[Rule, ...] = (
         family="fold-constants",
     ),
     rule(
-        "affine",
+        "scale-of-sum",
         "Mul(Add(x, a), b)",
         "Add(Mul(x, b), Mul(a, b))",
         "const(a)",
