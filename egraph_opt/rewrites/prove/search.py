@@ -1,0 +1,263 @@
+"""Finds ground instances of axioms by E-matching over classes that know their types.
+
+Z3 can match the patterns of axioms, but not evaluate ``along(s, out, 1)`` or ``shape(y) == shape(z)`` for a term that
+it has just made. Here every class has its type in every case of a world, so conditions and computed attributes of an
+instance are decided at once. Both sides of the goal are in the graph from the start, and both sides of an axiom are
+patterns (where they hold all its variables): the search meets in the middle. It is breadth-first, bounded by rounds
+and nodes, and has no randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from egraph_opt.rewrites.prove.closure import Closure
+from egraph_opt.rewrites.prove.proof import Instance, spell
+from egraph_opt.rewrites.prove.terms import Schema, Term, names, schema, substitute_text, subterms
+from egraph_opt.rewrites.prove.world import Untyped, World
+from egraph_opt.terms import Equation
+from egraph_opt.terms.pattern import Expr
+
+Binding = dict[str, int | str]
+"""The class of a tensor, the key of an attribute."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to give up: rounds of matching, nodes of the graph, instances tried."""
+
+    rounds: int = 5
+    nodes: int = 600
+    instances: int = 4000
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        proved: whether the sides of the goal fell together.
+        instances: every instance that was used, in order.
+        seeds: terms that were put in before.
+    """
+
+    proved: bool
+    instances: tuple[Instance, ...]
+    seeds: tuple[Term, ...] = ()
+
+
+class Graph(Closure):
+    """A congruence closure whose classes know a term, its types, and the first text of each attribute."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(self._key)
+        self.world = world
+        self.terms: list[Term] = []
+        self.texts: dict[str, str] = {}
+        self._keys: dict[str, str] = {}
+
+    def _key(self, text: str) -> str:
+        key = self._keys.get(text)
+        if key is None:
+            key = self._keys[text] = self.world.key(text)
+            known = self.texts.setdefault(key, text)
+            if names(known) and not names(text):
+                self.texts[key] = text  # a literal is easier to read
+        return key
+
+    def fresh(self, term: Term) -> int:
+        self.world.types(term)  # an ill-typed term has no class
+        self.terms.append(term)
+        return super().fresh(term)
+
+    def term(self, class_: int) -> Term:
+        """A term of the class: the first that was made."""
+        return self.terms[self.find(class_)]
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Patterns (one side of an axiom) that bind all its variables but those that conditions determine.
+
+    Attributes:
+        solved: such a variable and the expression that a condition says it equals.
+    """
+
+    axiom: str
+    made: Schema
+    patterns: tuple[Term, ...]
+    solved: tuple[tuple[str, str], ...] = ()
+
+
+@cache
+def triggers(axiom: Equation) -> tuple[Trigger, ...]:
+    """The sides of an axiom that can be matched: for several roots, all left roots together or any one right root."""
+    made = schema(axiom)
+    sides = [made.lhs, *((side,) for side in made.rhs)]
+    if len(made.rhs) > 1:
+        sides += [(side,) for side in made.lhs]
+    made_triggers = [_trigger(axiom.name, made, side) for side in dict.fromkeys(sides)]
+    return tuple(t for t in made_triggers if t is not None)
+
+
+def _trigger(name: str, made: Schema, side: tuple[Term, ...]) -> Trigger | None:
+    if any(p.is_variable for p in side):
+        return None
+    bound = _bound(side)
+    solved: list[tuple[str, str]] = []
+    for variable, expression in _equations(made):
+        if variable not in bound and names(expression) & {*made.tensors, *made.attributes} <= bound:
+            solved.append((variable, expression))
+            bound.add(variable)
+    return Trigger(name, made, side, tuple(solved)) if {*made.tensors, *made.attributes} <= bound else None
+
+
+def _equations(made: Schema) -> list[tuple[str, str]]:
+    """Conditions of the form ``attribute == expression``."""
+    parts = [[p.strip() for p in c.split("==")] for c in made.given if c.count("==") == 1]
+    return [(p[0], p[1]) for p in parts if p[0] in made.attributes and "out" not in names(p[1])]
+
+
+def _bound(side: tuple[Term, ...]) -> set[str]:
+    """Variables that matching the side binds."""
+    parts = [p for pattern in side for p in subterms(pattern)]
+    return {p.head for p in parts if p.is_variable} | {t for p in parts for t in p.attrs if t.isidentifier()}
+
+
+def search(
+    equation: Equation,
+    axioms: Sequence[Equation],
+    world: World,
+    *,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    seeds: Sequence[Term] = (),
+) -> Found:
+    """Saturates the goal's terms with the axioms, until its sides are equal or a limit is reached."""
+    graph = Graph(world)
+    made = schema(equation)
+    goal = [(graph.add(a), graph.add(b)) for a, b in zip(made.lhs, made.rhs, strict=True)]
+    for seed in seeds:
+        try:
+            graph.add(seed)
+        except Untyped:
+            continue
+    done: dict[Instance, None] = {}
+    tried: set[Instance] = set()
+    for _ in range(limits.rounds):
+        before = len(done)
+        for instance in _matches(graph, axioms, limits):
+            if instance in tried:
+                continue
+            tried.add(instance)
+            if len(tried) > limits.instances or len(graph.nodes) > limits.nodes:
+                break
+            if _apply(graph, instance, axioms):
+                done[instance] = None
+        graph.close()
+        if all(graph.find(a) == graph.find(b) for a, b in goal):
+            return Found(True, tuple(done), tuple(seeds))
+        if len(done) == before:
+            break
+    return Found(False, tuple(done), tuple(seeds))
+
+
+def _apply(graph: Graph, instance: Instance, axioms: Sequence[Equation]) -> bool:
+    """Adds an instance, if its conditions hold and it is well-typed."""
+    axiom = _named(tuple(axioms))[instance.axiom]
+    try:
+        ground = spell(schema(axiom), dict(instance.binding))
+        if not all(graph.world.holds(condition) for condition in ground.conditions):
+            return False
+        if any(graph.world.types(a) != graph.world.types(b) for a, b in ground.equalities):
+            return False
+        pairs = [(graph.add(a), graph.add(b)) for a, b in ground.equalities]
+    except Untyped:
+        return False
+    for a, b in pairs:
+        graph.merge(a, b)
+    return True
+
+
+@cache
+def _named(axioms: tuple[Equation, ...]) -> dict[str, Equation]:
+    return {a.name: a for a in axioms}
+
+
+def _matches(graph: Graph, axioms: Sequence[Equation], limits: Limits) -> list[Instance]:
+    """Every instance that the graph suggests now, in the order of the axioms."""
+    index: dict[tuple[str, int], list[tuple[tuple[str, ...], tuple[int, ...], int]]] = {}
+    classes: dict[int, list[tuple[str, tuple[str, ...], tuple[int, ...]]]] = {}
+    for (head, keys, operands), class_ in graph.nodes.items():
+        operands = tuple(graph.find(o) for o in operands)
+        index.setdefault((head, len(operands)), []).append((keys, operands, graph.find(class_)))
+        classes.setdefault(graph.find(class_), []).append((head, keys, operands))
+    found: list[Instance] = []
+    for axiom in axioms:
+        for trigger in triggers(axiom):
+            for binding in _roots(graph, trigger.patterns, index, classes, {}):
+                instance = _instance(graph, trigger, binding)
+                if instance is not None:
+                    found.append(instance)
+                if len(found) > limits.instances:
+                    return found
+    return found
+
+
+def _roots(graph: Graph, patterns: tuple[Term, ...], index: dict, classes: dict, binding: Binding) -> Iterator[Binding]:
+    if not patterns:
+        yield binding
+        return
+    first, *rest = patterns
+    for keys, operands, _ in index.get((first.head, len(first.operands or ())), ()):
+        for bound in _node(graph, first, keys, operands, classes, binding):
+            yield from _roots(graph, tuple(rest), index, classes, bound)
+
+
+def _node(
+    graph: Graph, pattern: Term, keys: tuple[str, ...], operands: tuple[int, ...], classes: dict, binding: Binding
+) -> Iterator[Binding]:
+    bound = dict(binding)
+    for text, key in zip(pattern.attrs, keys, strict=True):
+        if text.isidentifier() and not Expr(text).is_literal:
+            if bound.setdefault(text, key) != key:
+                return
+        elif not names(text) and graph.key(text) != key:
+            return  # an attribute with names is computed: its value is compared when the instance is applied
+    yield from _operands(graph, list(zip(pattern.operands or (), operands, strict=True)), classes, bound)
+
+
+def _operands(graph: Graph, pairs: list[tuple[Term, int]], classes: dict, binding: Binding) -> Iterator[Binding]:
+    if not pairs:
+        yield binding
+        return
+    (pattern, class_), *rest = pairs
+    if pattern.is_variable:
+        if binding.get(pattern.head, class_) == class_:
+            yield from _operands(graph, rest, classes, {**binding, pattern.head: class_})
+        return
+    for head, keys, operands in classes.get(class_, ()):
+        if head == pattern.head and len(operands) == len(pattern.operands or ()):
+            for bound in _node(graph, pattern, keys, operands, classes, binding):
+                yield from _operands(graph, rest, classes, bound)
+
+
+def _instance(graph: Graph, trigger: Trigger, binding: Binding) -> Instance | None:
+    texts = {
+        name: str(graph.term(value)) if isinstance(value, int) else graph.texts[value]
+        for name, value in binding.items()
+    }
+    for name, expression in trigger.solved:
+        text = substitute_text(expression, texts)
+        try:
+            texts[name] = graph.texts[graph.key(text)]
+        except Untyped:
+            return None
+    return Instance(trigger.axiom, tuple(sorted(texts.items())))
+
+
+def operators_in(equation: Equation) -> frozenset[str]:
+    """Operators on either side."""
+    made = schema(equation)
+    return frozenset(t.head for side in (*made.lhs, *made.rhs) for t in subterms(side) if not t.is_variable)
