@@ -2,7 +2,8 @@
 
 Cases of the left side are drawn without conditions; each is positive (the right side has the same type and value) or
 negative. A condition may be used if it holds in every positive case. Conditions are added, the one that excludes most
-negatives first, until none is left; an equation for which that fails needs a condition that the grammar does not have.
+negatives first, until none is left. Where that fails it is tried again among tensors that are at least matrices; an
+equation for which that fails too needs a condition that the grammar does not have.
 """
 
 from __future__ import annotations
@@ -41,18 +42,26 @@ def learn_conditions(equation: Equation, *, seed: int = 0, cases: int = CASES) -
         case = draw(equation, rng, attempts=300)
         if case is not None:
             (positive if holds(equation, case, rng) else negative).append(case)
-    if len(positive) < ENOUGH:
-        return Learned(None, len(positive), len(negative))
+    for restriction in ((), tuple(f"rank({x}) >= 2" for x in equation.tensors)):
+        inside = [[c for c in side if all(_true(r, c) for r in restriction)] for side in (positive, negative)]
+        chosen = _exact(equation, *inside) if len(inside[0]) >= ENOUGH else None
+        if chosen is not None:
+            return Learned((*restriction, *chosen), len(positive), len(negative))
+    return Learned(None, len(positive), len(negative))
+
+
+def _exact(equation: Equation, positive: Sequence[Case], negative: Sequence[Case]) -> tuple[str, ...] | None:
+    """Conditions that hold in every positive case, and of which one fails in every negative case."""
     usable = [c for c in _conditions(equation) if all(_true(c, case) for case in positive)]
     chosen: list[str] = []
     left = list(negative)
     while left:
         best = max(usable, key=lambda c: sum(not _true(c, case) for case in left), default=None)
         if best is None or all(_true(best, case) for case in left):
-            return Learned(None, len(positive), len(negative))
+            return None
         chosen.append(best)
         left = [case for case in left if _true(best, case)]
-    return Learned(tuple(chosen), len(positive), len(negative))
+    return tuple(chosen)
 
 
 def _true(condition: str, case: Case) -> bool:
@@ -71,6 +80,7 @@ def _conditions(equation: Equation) -> Iterator[str]:
         yield f"rank({x}) == rank({y})"
         yield f"shape({x})[1:] == shape({y})[1:]"
         yield f"shape({x})[:1] == shape({y})[:1]"
+        yield f"shape({x})[-2:] == shape({y})[-2:]"
         yield f"shape(out) == broadcast({x}, {y})"
     for x in tensors:
         yield f"shape(out) == shape({x})"
