@@ -1,0 +1,263 @@
+"""Every case of an axiom in a space, by unification: what is known of one operand restricts the next.
+
+The left side is walked top-down and operands first to last. An operator asks its operands for shapes of a form (a
+domain per axis, ``None`` where any size will do); a tensor that is bound already either fits or ends the branch, a free
+one takes every shape of the form. Conditions are tested as soon as everything that they mention is bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from egraph_opt.axioms.record import Axiom
+from egraph_opt.axioms.space import Space
+from egraph_opt.ir import AttrValue, TensorType, Type
+from egraph_opt.ops import IllTyped, operator
+from egraph_opt.terms import App, Case, Expr, Number, Pattern, Var
+from egraph_opt.terms.expressions import Undefined, evaluate, names_in
+from egraph_opt.terms.pattern import walk
+
+Domain = tuple[int, ...] | None
+Form = tuple[Domain, ...] | None
+"""A domain per axis, or ``None`` where any rank will do."""
+Chooser = Callable[[tuple[Any, ...]], Iterable[AttrValue]]
+SCALAR = TensorType("float64", ())
+
+
+@lru_cache(maxsize=1 << 18)
+def infer(op: str, attrs: tuple[AttrValue, ...], types: tuple[TensorType, ...]) -> Type | None:
+    """The type of an application, ``None`` where it has none."""
+    try:
+        return operator(op).infer(attrs, types)
+    except IllTyped:
+        return None
+
+
+@lru_cache(maxsize=1 << 16)
+def tensor(shape: tuple[int, ...]) -> TensorType:
+    """A float64 tensor type, one object per shape."""
+    return TensorType("float64", shape)
+
+
+@lru_cache(maxsize=4096)
+def shapes_of(form: tuple[Domain, ...], sizes: tuple[int, ...]) -> tuple[TensorType, ...]:
+    """Every shape of a form."""
+    return tuple(tensor(s) for s in itertools.product(*(sizes if d is None else d for d in form)))
+
+
+class Enumeration:
+    """Walks the cases of one axiom; with ``rng`` in random order."""
+
+    def __init__(self, axiom: Axiom, space: Space, rng: np.random.Generator | None = None) -> None:
+        self.axiom, self.space, self.rng = axiom, space, rng
+        self.tensors: dict[str, TensorType] = {}
+        self.attributes: dict[str, AttrValue] = {}
+        self.skipped = 0
+        self.stacks = _leaves_batch_alone(axiom)
+        self._conditions: dict[str, list[tuple[str, frozenset[str]]]] = {}
+        self._late: list[str] = []
+        for text in axiom.conditions:
+            names = names_in(text)
+            if "out" in names:
+                self._late.append(text)
+            for name in names if "out" not in names else ():
+                self._conditions.setdefault(name, []).append((text, names))
+        self._links, self._given = _links(axiom), _given(axiom)
+
+    def __iter__(self) -> Iterator[Case]:
+        for type_ in self.fill(self.axiom.lhs[0], None):
+            case = Case(dict(self.tensors), dict(self.attributes), {}, (type_,))
+            if all(self._holds(text, case.environment) for text in self._late):
+                yield case
+            else:
+                self.skipped += 1
+
+    def sample(self, count: int) -> list[Case]:
+        """At most ``count`` different cases, by restarts in random order."""
+        found: dict[str, Case] = {}
+        for _ in range(4 * count):
+            self.tensors, self.attributes = {}, {}
+            walk_once = iter(self)
+            case = next(walk_once, None)
+            walk_once.close()  # type: ignore[attr-defined]
+            if case is None:
+                break
+            found.setdefault(str(case), case)
+            if len(found) == count:
+                break
+        self.tensors, self.attributes = {}, {}
+        return list(found.values())
+
+    # --- what operators use
+
+    def shuffled(self, values: Iterable[Any]) -> Sequence[Any]:
+        """The values, in random order if this walk is a random one."""
+        found = list(values)
+        if self.rng is not None and len(found) > 1:
+            return [found[i] for i in self.rng.permutation(len(found))]
+        return found
+
+    def fill(self, pattern: Pattern, *forms: Form) -> Iterator[Type]:
+        """Types of ``pattern`` of one of the forms, its variables bound while each is out."""
+        if isinstance(pattern, Number):
+            yield SCALAR
+        elif isinstance(pattern, App):
+            from egraph_opt.axioms.choices import CHOICES
+
+            for form in self.shuffled(forms):
+                yield from CHOICES[pattern.op](self, pattern, form)
+        else:
+            yield from self._bind(pattern, forms)
+
+    def _bind(self, pattern: Var, forms: tuple[Form, ...]) -> Iterator[Type]:
+        name = pattern.name
+        known = self.tensors.get(name)
+        if known is not None:
+            if any(fits(known, form) for form in forms):
+                yield known
+            return
+        linked = next((self.tensors[n] for n in self._links.get(name, ()) if n in self.tensors), None)
+        for type_ in [linked] if linked is not None else self.shuffled(self._free(forms)):
+            if linked is not None and not any(fits(type_, form) for form in forms):
+                continue
+            self.tensors[name] = type_
+            try:
+                if self._consistent(name):
+                    yield type_
+                else:
+                    self.skipped += 1
+            finally:
+                self.tensors.pop(name, None)
+
+    def _free(self, forms: tuple[Form, ...]) -> Iterator[TensorType]:
+        for form in forms:
+            if form is None:
+                for rank in self.space.ranks:
+                    yield from shapes_of((None,) * rank, self.space.sizes)
+            else:
+                yield from shapes_of(form, self.space.sizes)
+
+    def bind(self, exprs: Sequence[Expr], *choosers: Chooser) -> Iterator[tuple[Any, ...]]:
+        """Values of attributes, each chooser given those before it."""
+        return self._bind_from(exprs, choosers, ())
+
+    def _bind_from(
+        self, exprs: Sequence[Expr], choosers: Sequence[Chooser], chosen: tuple[Any, ...]
+    ) -> Iterator[tuple[Any, ...]]:
+        if len(chosen) == len(exprs):
+            yield chosen
+            return
+        expr, choose = exprs[len(chosen)], choosers[len(chosen)]
+        for value in self._values(expr, choose, chosen):
+            yield from self._bind_from(exprs, choosers, (*chosen, value))
+
+    def _values(self, expr: Expr, choose: Chooser, chosen: tuple[Any, ...]) -> Iterator[AttrValue]:
+        if expr.is_literal:
+            yield expr.literal
+            return
+        name = expr.text
+        if name in self.attributes:
+            yield self.attributes[name]
+            return
+        determined = self._determined(name)
+        for value in [determined] if determined is not None else self.shuffled(choose(chosen)):
+            self.attributes[name] = value
+            try:
+                if self._consistent(name):
+                    yield value
+                else:
+                    self.skipped += 1
+            finally:
+                self.attributes.pop(name, None)
+
+    def emit(self, app: App, attrs: tuple[AttrValue, ...], types: Sequence[Type], form: Form) -> Iterator[Type]:
+        """The type of the application, if it has one of that form."""
+        result = infer(app.op, attrs, tuple(types))  # type: ignore[arg-type]
+        if result is None or not fits(result, form):
+            self.skipped += 1
+        else:
+            yield result
+
+    def _determined(self, name: str) -> AttrValue:
+        text = self._given.get(name)
+        if text is None or not names_in(text) <= {*self.tensors, *self.attributes}:
+            return None
+        try:
+            return evaluate(text, {**self.attributes, **self.tensors})
+        except Undefined:
+            return None
+
+    def _consistent(self, name: str) -> bool:
+        environment = None
+        for text, names in self._conditions.get(name, ()):
+            if all(n in self.tensors or n in self.attributes for n in names):
+                environment = environment or {**self.attributes, **self.tensors}
+                if not self._holds(text, environment):
+                    return False
+        return True
+
+    @staticmethod
+    def _holds(text: str, environment: dict[str, Any]) -> bool:
+        try:
+            return bool(evaluate(text, environment))
+        except Undefined:
+            return False
+
+
+def fits(type_: Type, form: Form) -> bool:
+    """Whether a tensor type is of a form."""
+    if form is None:
+        return True
+    if not isinstance(type_, TensorType) or len(type_.shape) != len(form):
+        return False
+    return all(d is None or n in d for n, d in zip(type_.shape, form, strict=True))
+
+
+def exactly(shape: Sequence[int]) -> tuple[Domain, ...]:
+    """The form of one shape."""
+    return tuple((n,) for n in shape)
+
+
+def _links(axiom: Axiom) -> dict[str, list[str]]:
+    """Pairs of tensors that a condition gives one shape."""
+    found: dict[str, list[str]] = {}
+    for text in axiom.conditions:
+        sides = [s.strip() for s in text.split("==")]
+        if len(sides) == 2 and all(s.startswith("shape(") and s[6:-1].isidentifier() for s in sides):
+            a, b = (s[6:-1] for s in sides)
+            if {a, b} <= set(axiom.tensors):
+                found.setdefault(a, []).append(b)
+                found.setdefault(b, []).append(a)
+    return found
+
+
+def _given(axiom: Axiom) -> dict[str, str]:
+    """Attributes that a condition ``name == expression`` determines."""
+    found: dict[str, str] = {}
+    for text in axiom.conditions:
+        name, _, right = (part.strip() for part in text.partition("=="))
+        if name in axiom.attributes and "==" not in right and right and "out" not in names_in(right):
+            found.setdefault(name, right)
+    return found
+
+
+_BATCHED = {"Conv", "FusedConv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"}
+
+
+def _leaves_batch_alone(axiom: Axiom) -> bool:
+    """Whether every row of the batch axis of its convolutions and pools is a case of its own."""
+    apps = [p for side in (axiom.lhs, axiom.rhs) for q in side for p in walk(q) if isinstance(p, App)]
+    joined = any(a.op == "Concat" and a.attrs[0].text == "0" and not _of_weights(axiom, a) for a in apps)
+    return bool(axiom.tensors) and any(a.op in _BATCHED for a in apps) and not joined
+
+
+def _of_weights(axiom: Axiom, concat: App) -> bool:
+    """Whether the concatenated tensors are weights: second operands of convolutions, on either side."""
+    apps = [p for side in (axiom.lhs, axiom.rhs) for q in side for p in walk(q) if isinstance(p, App)]
+    weights = {id(a.operands[1]) for a in apps if a.op in ("Conv", "FusedConv")}
+    return id(concat) in weights

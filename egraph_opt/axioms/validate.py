@@ -1,0 +1,143 @@
+"""Holding an axiom against the operator table, three ways.
+
+Exactly, as polynomials, on small shapes; modulo a prime on every case of the space; and, where order or real functions
+matter, on every case too, on signed integers or floats (mixed, all negative, mostly negative; or mixed, positive,
+negative).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from egraph_opt.axioms.cases import Enumeration
+from egraph_opt.axioms.evaluate import (
+    Apply,
+    Method,
+    NoType,
+    Source,
+    Term,
+    apply_prime,
+    apply_table,
+    method,
+    resolve,
+    same,
+    value,
+)
+from egraph_opt.axioms.exact import applies, exact_inputs, exact_value
+from egraph_opt.axioms.record import Axiom
+from egraph_opt.axioms.space import FULL, TINY, Space
+from egraph_opt.terms import Case
+from egraph_opt.terms.expressions import Undefined
+
+EXACT_CASES = 40
+"""Small shapes per axiom that are compared as polynomials."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found about one axiom.
+
+    Attributes:
+        method: how it was tried on every case: ``prime``, ``signed`` or ``real``.
+        exact: small cases compared as polynomials (0 where a function has no normal form).
+        combinations: cases that were evaluated; stacked batch sizes count one by one.
+        skipped: combinations that unification reached and types or conditions then ruled out.
+        counterexample: empty, or the first shapes and attributes on which the sides differ, and how.
+    """
+
+    axiom: str
+    family: str
+    method: Method
+    exact: int
+    combinations: int
+    skipped: int
+    counterexample: str
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether it may be used: tried at least once, and never wrong."""
+        return not self.counterexample and self.combinations > 0
+
+
+class _Counterexample(Exception):  # noqa: N818 - an answer
+    pass
+
+
+def validate(axiom: Axiom, *, sample: int | None = None, seed: int = 0, space: Space = FULL) -> Report:
+    """Tries an axiom on every case of ``space``, or on ``sample`` random ones."""
+    started, how = time.perf_counter(), method(axiom)
+    exact = combinations = 0
+    rng = np.random.default_rng([seed, *axiom.name.encode()])
+    walk = Enumeration(axiom, space, rng if sample is not None else None)
+    weight = len(space.batch) if walk.stacks else 1
+    found = ""
+    try:
+        exact = _exactly(axiom, EXACT_CASES if sample is None else min(sample, EXACT_CASES), rng)
+        source = Source(seed)
+        cases: Iterable[Case] = walk if sample is None else walk.sample(sample)
+        for case in cases:
+            if _evaluated(axiom, case, source, how):
+                combinations += weight
+            else:
+                walk.skipped += 1
+    except _Counterexample as refused:
+        found = str(refused)
+    seconds = time.perf_counter() - started
+    if not found and not combinations:
+        found = "no shapes fit its left side and conditions"
+    return Report(axiom.name, axiom.family, how, exact, combinations, walk.skipped, found, seconds)
+
+
+def _terms(axiom: Axiom, case: Case) -> tuple[Term, Term] | None:
+    """Both sides under a case; ``None`` where the right side's attributes are undefined."""
+    environment = case.environment
+    left = resolve(axiom.lhs[0], case, environment)
+    try:
+        right = resolve(axiom.rhs[0], case, environment)
+    except Undefined:
+        return None
+    except NoType as error:
+        raise _Counterexample(f"{error}, for {case}") from None
+    if right.type != left.type:
+        raise _Counterexample(f"the right side is {right.type} instead of {left.type} for {case}")
+    return left, right
+
+
+def _evaluated(axiom: Axiom, case: Case, source: Source, how: Method) -> bool:
+    terms = _terms(axiom, case)
+    if terms is None:
+        return False
+    apply: Apply = apply_prime if how == "prime" else apply_table
+    dtype = np.float64 if how == "real" else np.int64
+    for inputs in source.draws(how, case.tensors):
+        with np.errstate(all="ignore"):
+            left, right = (value(t, inputs, apply, dtype) for t in terms)
+        if not same(left, right, exact=how != "real"):
+            words = {"prime": "modulo a prime", "signed": "on signed integers", "real": "in float64"}[how]
+            raise _Counterexample(f"the sides differ {words} for {case}")
+    return True
+
+
+def _exactly(axiom: Axiom, count: int, rng: np.random.Generator) -> int:
+    """Compares polynomials on small shapes; returns on how many."""
+    if not applies(axiom):
+        return 0
+    done = 0
+    for case in Enumeration(axiom, TINY, rng).sample(count):
+        terms = _terms(axiom, case)
+        if terms is None:
+            continue
+        inputs = exact_inputs(case.tensors)
+        try:
+            left, right = (exact_value(t, inputs) for t in terms)
+        except NotImplementedError:
+            continue
+        if left.shape != right.shape or any(a != b for a, b in zip(left.reshape(-1), right.reshape(-1), strict=True)):
+            raise _Counterexample(f"the sides are different polynomials for {case}")
+        done += 1
+    return done
