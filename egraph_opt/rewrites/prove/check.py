@@ -19,9 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from egraph_opt.ir import FLOATS, NUMERIC
+from egraph_opt.ops import operator
 from egraph_opt.rewrites.prove.closure import Closure
 from egraph_opt.rewrites.prove.proof import Axioms, Instance, Justified, Proof, spell_out
-from egraph_opt.rewrites.prove.terms import Term, schema
+from egraph_opt.rewrites.prove.terms import NUMBER, Term, schema, subterms
 from egraph_opt.rewrites.prove.world import Untyped, World
 from egraph_opt.terms import Equation
 
@@ -102,8 +103,16 @@ def check_instance(
 
 def _check_dtypes(equation: Equation, axiom: Equation, term: Term, world: World) -> None:
     """The axiom must be stated for every dtype for which the equation is: cases are drawn in one of them only."""
-    if _BREADTH[axiom.dtypes] < _BREADTH[equation.dtypes]:
-        raise Rejected(f"{axiom.name} holds for {axiom.dtypes} dtypes, {equation.name} is for {equation.dtypes}")
-    allowed = {"float": FLOATS, "numeric": NUMERIC}.get(axiom.dtypes)
+    stated = "numeric" if axiom.dtypes == "float" and _is_polynomial(axiom) else axiom.dtypes
+    if _BREADTH[stated] < _BREADTH[equation.dtypes]:
+        raise Rejected(f"{axiom.name} holds for {stated} dtypes, {equation.name} is for {equation.dtypes}")
+    allowed = {"float": FLOATS, "numeric": NUMERIC}.get(stated)
     if allowed is not None and set(world.dtypes(term)) - allowed:
-        raise Rejected(f"{axiom.name} holds for {axiom.dtypes} dtypes, {term} is {sorted(world.dtypes(term))}")
+        raise Rejected(f"{axiom.name} holds for {stated} dtypes, {term} is {sorted(world.dtypes(term))}")
+
+
+def _is_polynomial(axiom: Equation) -> bool:
+    """Whether it is made of sums, products and moves alone, and so holds in every commutative ring, that is, for
+    integers that wrap around too. ``Fill`` writes its number as a float."""
+    heads = {t.head for side in (*schema(axiom).lhs, *schema(axiom).rhs) for t in subterms(side) if not t.is_variable}
+    return not axiom.by_definition and all(h not in (NUMBER, "Fill") and operator(h).ring == "exact" for h in heads)

@@ -11,7 +11,7 @@ from egraph_opt.rewrites.prove.search import Found, Limits, operators_in, search
 from egraph_opt.rewrites.prove.world import Untyped, World
 from egraph_opt.terms import Equation
 
-CASES = 5
+CASES = 6
 SEED = 0
 _MOVES = frozenset({"Concat", "Get", "Split", "Slice", "Transpose", "Reshape", "Expand"})
 
@@ -24,20 +24,27 @@ def prove(
     seed: int = SEED,
     limits: Limits = Limits(),  # noqa: B008 - frozen
 ) -> Proof | None:
-    """A checked proof of ``equation``, or ``None`` where none was found. Deterministic."""
+    """A checked proof of ``equation``, or ``None`` where none was found. Deterministic.
+
+    Args:
+        cases: on how many cases to search; a search whose proof does not check is repeated with more.
+        seed: of those cases; proofs are checked on others.
+    """
     table = by_name(axioms)
-    try:
-        world = World(equation, cases, seed)
-        found = _search(equation, axioms, world, limits)
-    except Untyped:
-        return None
-    if found is None:
-        return None
-    instances = minimise(equation, found.instances, table, world)
-    try:
-        return check(equation, Proof(equation.name, instances), table).proof
-    except Rejected:
-        return None
+    for count in (cases, 4 * cases):  # more cases where the first ones took different attributes for the same
+        try:
+            world = World(equation, count, seed)
+            found = _search(equation, axioms, world, limits)
+        except Untyped:
+            return None
+        if found is None:
+            return None
+        instances = minimise(equation, found.instances, table, world)
+        try:
+            return check(equation, Proof(equation.name, instances), table).proof
+        except Rejected:
+            continue
+    return None
 
 
 def _search(equation: Equation, axioms: Sequence[Equation], world: World, limits: Limits) -> Found | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from egraph_opt.rewrites.prove.closure import Closure
-from egraph_opt.rewrites.prove.proof import Instance, spell
+from egraph_opt.rewrites.prove.proof import Axioms, Instance, spell
 from egraph_opt.rewrites.prove.terms import Schema, Term, names, schema, substitute_text, subterms
 from egraph_opt.rewrites.prove.world import Untyped, World
 from egraph_opt.terms import Equation
@@ -90,6 +90,11 @@ class Trigger:
     patterns: tuple[Term, ...]
     solved: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Operators of the axiom."""
+        return sum(1 for side in (*self.made.lhs, *self.made.rhs) for t in subterms(side) if not t.is_variable)
+
 
 @cache
 def triggers(axiom: Equation) -> tuple[Trigger, ...]:
@@ -131,7 +136,7 @@ def search(
     axioms: Sequence[Equation],
     world: World,
     *,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: Limits = Limits(),
     seeds: Sequence[Term] = (),
 ) -> Found:
     """Saturates the goal's terms with the axioms, until its sides are equal or a limit is reached."""
@@ -145,15 +150,15 @@ def search(
             continue
     done: dict[Instance, None] = {}
     tried: set[Instance] = set()
-    for _ in range(limits.rounds):
+    table = {a.name: a for a in axioms}
+    for number in range(limits.rounds):
         before = len(done)
-        for instance in _matches(graph, axioms, limits):
-            if instance in tried:
-                continue
-            tried.add(instance)
-            if len(tried) > limits.instances or len(graph.nodes) > limits.nodes:
+        room = limits.nodes * (number + 1) // limits.rounds
+        for instance in _matches(graph, axioms, limits, tried):
+            if len(graph.nodes) > room:
                 break
-            if _apply(graph, instance, axioms):
+            tried.add(instance)
+            if _apply(graph, instance, table):
                 done[instance] = None
         graph.close()
         if all(graph.find(a) == graph.find(b) for a, b in goal):
@@ -163,11 +168,10 @@ def search(
     return Found(False, tuple(done), tuple(seeds))
 
 
-def _apply(graph: Graph, instance: Instance, axioms: Sequence[Equation]) -> bool:
+def _apply(graph: Graph, instance: Instance, axioms: Axioms) -> bool:
     """Adds an instance, if its conditions hold and it is well-typed."""
-    axiom = _named(tuple(axioms))[instance.axiom]
     try:
-        ground = spell(schema(axiom), dict(instance.binding))
+        ground = spell(schema(axioms[instance.axiom]), dict(instance.binding))
         if not all(graph.world.holds(condition) for condition in ground.conditions):
             return False
         if any(graph.world.types(a) != graph.world.types(b) for a, b in ground.equalities):
@@ -180,29 +184,29 @@ def _apply(graph: Graph, instance: Instance, axioms: Sequence[Equation]) -> bool
     return True
 
 
-@cache
-def _named(axioms: tuple[Equation, ...]) -> dict[str, Equation]:
-    return {a.name: a for a in axioms}
-
-
-def _matches(graph: Graph, axioms: Sequence[Equation], limits: Limits) -> list[Instance]:
-    """Every instance that the graph suggests now, in the order of the axioms."""
+def _matches(graph: Graph, axioms: Sequence[Equation], limits: Limits, tried: set[Instance]) -> list[Instance]:
+    """Every new instance that the graph suggests now, those of small terms first, else in the order of the axioms."""
     index: dict[tuple[str, int], list[tuple[tuple[str, ...], tuple[int, ...], int]]] = {}
     classes: dict[int, list[tuple[str, tuple[str, ...], tuple[int, ...]]]] = {}
     for (head, keys, operands), class_ in graph.nodes.items():
         operands = tuple(graph.find(o) for o in operands)
         index.setdefault((head, len(operands)), []).append((keys, operands, graph.find(class_)))
         classes.setdefault(graph.find(class_), []).append((head, keys, operands))
-    found: list[Instance] = []
+    found: dict[Instance, int] = {}
     for axiom in axioms:
         for trigger in triggers(axiom):
             for binding in _roots(graph, trigger.patterns, index, classes, {}):
                 instance = _instance(graph, trigger, binding)
-                if instance is not None:
-                    found.append(instance)
-                if len(found) > limits.instances:
-                    return found
-    return found
+                if instance is not None and instance not in tried:
+                    found[instance] = _size(trigger, instance)
+            if len(found) > limits.instances:
+                break
+    return sorted(found, key=found.__getitem__)
+
+
+def _size(trigger: Trigger, instance: Instance) -> int:
+    """A rough size of what the instance says: terms of its axiom, and the texts that go into them."""
+    return 12 * trigger.size + sum(len(text) for _, text in instance.binding)
 
 
 def _roots(graph: Graph, patterns: tuple[Term, ...], index: dict, classes: dict, binding: Binding) -> Iterator[Binding]:

@@ -124,7 +124,7 @@ class _Substitution(ast.NodeTransformer):
     def __init__(self, binding: Mapping[str, str]) -> None:
         self.binding = binding
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802 - the name that ast asks for
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.parse(self.binding[node.id], mode="eval").body if node.id in self.binding else node
 
 

@@ -128,7 +128,7 @@ def _without_terms(text: str) -> tuple[str, tuple[tuple[str, Term], ...]]:
     found: dict[str, Term] = {}
 
     class Extract(ast.NodeTransformer):
-        def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802 - the name that ast asks for
+        def visit_Call(self, node: ast.Call) -> ast.expr:
             if isinstance(node.func, ast.Name) and is_operator(node.func.id):
                 name = f"_t{len(found)}"
                 found[name] = term_of(node)
