@@ -1,107 +1,91 @@
-"""The models of the zoo as benches and tests use them.
+"""The zoo's files as they are measured and compared: light models get weights that mean something.
 
-The ``light`` models of the onnx package hold constants for weights, so their outputs do not depend on much: here they
-get seeded random weights of sensible scale, and end before the softmax, which would hide differences.
+The light models of the onnx package hold their weights as ConstantOfShape nodes, so that every output is the same
+whatever the input. Here each becomes an initializer of seeded random numbers of a sensible scale, and a softmax at the
+end is left off, because it would hide differences (or show nothing else).
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+import math
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx_ir
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
 
-ROOT = Path(__file__).parent.parent
-HEAVY = ("vgg19", "alexnet", "zfnet512")
-"""Models whose weights take seconds to fill: for benches, not for tests."""
-SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
-    "ch_ppocr_mobile_v2.0_cls_infer": {"x": (1, 3, 48, 192)},
-    "ch_PP-OCRv4_det_infer": {"x": (1, 3, 160, 160)},
-    "silero_vad_op18_ifless": {"input": (1, 512)},
-    "silero_vad_16k_op15": {"input": (1, 512)},
-}
-"""Shapes at which published figures were taken, or which only the model's authors know."""
+LARGE = ("onnx__light_vgg19", "onnx__light_bvlc_alexnet", "onnx__light_zfnet512")
+"""Light models whose weights take hundreds of megabytes."""
+SLOW = ("speechmos__sig", "speechmos__bak_ovr", "speechmos__sig_bak_ovr")
+"""Models that take long to run."""
+
+Array = NDArray[np.generic]
 
 
-@dataclass(frozen=True)
-class ZooModel:
-    """One file: ``shapes`` are for ``measure_shapes``."""
-
-    name: str
-    path: Path
-    shapes: dict[str, tuple[int, ...]]
-
-    @property
-    def is_light(self) -> bool:
-        return self.path.name.startswith("onnx__light")
-
-    def load(self, seed: int = 0) -> onnx_ir.Model:
-        """The model, with random weights where its own say nothing."""
-        model = onnx_ir.load(self.path)
-        return randomised(model, seed) if self.is_light else model
+def files(folder: Path, *, small: bool = False) -> Iterator[Path]:
+    """The models in a folder, in order; ``small`` leaves out what is large or slow."""
+    for path in sorted(folder.glob("*.onnx")):
+        if not small or path.stem not in (*LARGE, *SLOW):
+            yield path
 
 
-def zoo_folder() -> Path:
-    """The folder with the files: ``$EGRAPH_OPT_DATA/zoo``, by default ``../shared/zoo``."""
-    return Path(os.environ.get("EGRAPH_OPT_DATA", ROOT.parent / "shared")) / "zoo"
-
-
-def zoo_models(pattern: str = "") -> list[ZooModel]:
-    """Models whose file name contains ``pattern``, by name; none where the folder is absent."""
-    found: list[ZooModel] = []
-    for path in sorted(zoo_folder().glob("*.onnx")):
-        name = path.stem.split("__")[-1]
-        if pattern in path.name:
-            found.append(ZooModel(name, path, SHAPES.get(name, {})))
-    return found
-
-
-def randomised(model: onnx_ir.Model, seed: int = 0) -> onnx_ir.Model:
-    """The model, changed in place: nodes that fill weights become random initializers, and the last softmax goes."""
-    rng = np.random.default_rng(seed)
-    graph = model.graph
-    for node in list(graph):
-        shape = node.inputs[0].const_value if node.op_type == "ConstantOfShape" and node.inputs[0] else None
-        if shape is None:
-            continue
-        value = node.outputs[0]
-        array = _weights(rng, value, tuple(int(n) for n in shape.numpy()))
-        tensor = onnx_ir.tensor(array.astype(np.float32), name=value.name)
-        weight = onnx_ir.Value(
-            name=value.name,
-            type=onnx_ir.TensorType(onnx_ir.DataType.FLOAT),
-            shape=onnx_ir.Shape(array.shape),
-            const_value=tensor,
-        )
-        value.replace_all_uses_with(weight)
-        graph.remove(node, safe=True)
-        graph.register_initializer(weight)
-        if model.ir_version < 4:
-            graph.inputs.append(weight)
-    _drop_last_softmax(graph)
+def load(path: Path, seed: int = 0) -> onnx.ModelProto:
+    """A model as it is compared: light ones with random weights and without their last softmax."""
+    model = onnx.load(str(path))
+    if "light_" in path.stem:
+        randomise(model, seed)
+        expose_logits(model)
+        onnx.checker.check_model(model)
     return model
 
 
-def _weights(rng: np.random.Generator, value: onnx_ir.Value, shape: tuple[int, ...]) -> np.ndarray:
-    use = next(iter(value.uses()), None)
-    op, index = (use.node.op_type, use.idx) if use else ("", 0)
-    if op == "BatchNormalization" and index in (1, 4):  # scale and variance
-        return rng.uniform(0.5, 1.5, shape)
-    if op in ("Mul", "Unsqueeze") and len(shape) == 1:
-        return rng.uniform(0.5, 1.5, shape)
+def randomise(model: onnx.ModelProto, seed: int = 0) -> None:
+    """Replaces weights that are ConstantOfShape nodes by random initializers, in place."""
+    graph = model.graph
+    stored = {t.name: t for t in graph.initializer}
+    uses = {name: (node, place) for node in graph.node for place, name in enumerate(node.input)}
+    kept: list[onnx.NodeProto] = []
+    for node in graph.node:
+        shape = stored.get(node.input[0]) if node.op_type == "ConstantOfShape" else None
+        if shape is None or node.output[0] not in uses:
+            kept.append(node)
+            continue
+        name = node.output[0]
+        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        array = _weights(*uses[name], tuple(int(n) for n in numpy_helper.to_array(shape)), rng)
+        graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), name))
+        if model.ir_version < 4:
+            graph.input.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, array.shape))
+    del graph.node[:]
+    graph.node.extend(kept)
+
+
+def expose_logits(model: onnx.ModelProto) -> None:
+    """Makes the input of a softmax that gives the only output the output instead, in place."""
+    graph = model.graph
+    if len(graph.output) != 1:
+        return
+    last = next((n for n in graph.node if graph.output[0].name in n.output), None)
+    if last is None or last.op_type not in ("Softmax", "LogSoftmax"):
+        return
+    graph.node.remove(last)
+    graph.output[0].name = last.input[0]  # of the same type and shape
+    for info in [v for v in graph.value_info if v.name == last.input[0]]:
+        graph.value_info.remove(info)
+
+
+def _weights(node: onnx.NodeProto, place: int, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Numbers that keep activations at about the same scale from layer to layer."""
+    if node.op_type == "BatchNormalization":
+        low, high = ((0.8, 1.2), (-0.1, 0.1), (-0.1, 0.1), (0.5, 1.5))[place - 1]
+        return rng.uniform(low, high, shape)
     if len(shape) < 2:
-        return rng.normal(0, 0.1, shape)
-    return rng.normal(0, np.sqrt(2 / max(int(np.prod(shape[1:])), 1)), shape)
-
-
-def _drop_last_softmax(graph: onnx_ir.Graph) -> None:
-    output = graph.outputs[0]
-    node = output.producer()
-    if node is not None and node.op_type == "Softmax" and node.inputs[0] is not None:
-        before, name = node.inputs[0], output.name
-        before.type, before.shape = output.type, None
-        graph.outputs[0] = before
-        graph.remove(node, safe=True)
-        before.name = name
+        return rng.normal(0.0, 0.05, shape)
+    transposed = node.op_type == "Gemm" and any(a.name == "transB" and a.i for a in node.attribute)
+    inputs = shape[0] if node.op_type in ("Gemm", "MatMul") and not transposed else math.prod(shape[1:])
+    if node.op_type in ("Mul", "Add"):
+        return rng.normal(1.0 if node.op_type == "Mul" else 0.0, 0.05, shape)
+    return rng.normal(0.0, math.sqrt(2.0 / inputs), shape)

@@ -113,6 +113,7 @@ def _infer(model: onnx_ir.Model) -> dict[str, Type]:
     for node in clone.graph.all_nodes():
         for output in node.outputs:
             output.shape = None  # a stale claim in the file must not win over inference
+        _own_constants(node)
     for value in clone.graph.outputs:
         value.shape = None
     logging.getLogger("onnx_shape_inference").setLevel(logging.ERROR)
@@ -133,6 +134,15 @@ def _infer(model: onnx_ir.Model) -> dict[str, Type]:
                 known = TensorType(known.dtype, shape)
             types[name] = known
     return types
+
+
+def _own_constants(node: onnx_ir.Node) -> None:
+    """Gives the tensors in a node's attributes to the node: inference names them, and a clone shares them."""
+    for attr in list(node.attributes.values()):
+        if attr.type == onnx_ir.AttributeType.TENSOR:
+            tensor = attr.as_tensor()
+            own = onnx_ir.LazyTensor(lambda t=tensor: t, dtype=tensor.dtype, shape=tensor.shape, name=tensor.name)
+            node.attributes[attr.name] = onnx_ir.AttrTensor(attr.name, own)
 
 
 def _alias(size: Size, back: dict[str, Size]) -> int | str:

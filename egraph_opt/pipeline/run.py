@@ -188,6 +188,9 @@ class Run:
             report.latency_before = choice.race.laps[0].b10
         if choice.guilty:
             report.notes.append(f"wrong results go away without {', '.join(choice.guilty)}: please report this")
+        elif choice.refused and choice.verdict is not None and choice.verdict.kind != "unverified":
+            suspects = dict.fromkeys(n for r in choice.rows if r.name in choice.refused for n in r.rules)
+            report.notes.append(f"a rule that led to wrong results is among {', '.join(suspects)}: please report this")
         if choice.entry is None:
             return self._original(*self._why_not(choice))
         row = next(r for r in choice.rows if r.name == choice.entry.row.name)
