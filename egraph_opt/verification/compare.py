@@ -65,6 +65,11 @@ def reference(low: Array, high: Array | None, usual_scale: float, numerics: Nume
     return Reference(low, SPREAD_FACTOR * spread + floor, finite == other_finite, _kind(low) == _kind(other))
 
 
+def rounding(like: Array, numerics: Numerics) -> float:
+    """Relative difference that is rounding in the dtype of ``like``; 0 for what is no float."""
+    return _RELATIVE.get(like.dtype.name, 0.0) * (_FAST if numerics == "fast" else 1.0)
+
+
 def compare(expected: Reference, got: Array, numerics: Numerics, *, bits: bool) -> Comparison:
     """Compares one output of the candidate.
 

@@ -17,7 +17,8 @@ class Evidence:
         case: kind of input: one of ``feeds.Kind``, ``branch`` (an integer that the model compares with),
             ``overridden`` (defaults of inputs changed) or ``user``.
         sizes: numbers of the symbolic sizes; empty for the user's own inputs.
-        level: ``none`` or ``all``: how far ONNX Runtime optimized the candidate.
+        level: ``none`` or ``all``: how far ONNX Runtime optimized the candidate; ``float64``: both models evaluated in
+            the operator table's own semantics, without ONNX Runtime.
         error: largest absolute difference; of what is not a float, the share of elements that differ.
         tolerance: what ``error`` may be; 0 where bits are compared.
         fault: what is wrong; empty if nothing is.
@@ -26,7 +27,7 @@ class Evidence:
     output: str
     case: str
     sizes: Mapping[str, int]
-    level: Literal["none", "all"]
+    level: Literal["none", "all", "float64"]
     error: float
     tolerance: float
     fault: str

@@ -32,7 +32,7 @@ def test_equal_models_pass_with_evidence(parse: Parse) -> None:
     assert verdict.equivalent
     assert verdict.kind == "equivalent"
     assert {e.case for e in verdict.evidence} == {"normal", "unit", "small", "wide", "zeros"}
-    assert {e.level for e in verdict.evidence} == {"none", "all"}
+    assert {e.level for e in verdict.evidence} == {"none", "all", "float64"}
     assert {e.output for e in verdict.evidence} == {"y", "k"}
     assert len({e.sizes["N"] for e in verdict.evidence}) == 2
     assert all(e.agrees and e.error <= e.tolerance for e in verdict.evidence)
@@ -213,7 +213,7 @@ def test_output_that_ignores_the_input_is_noted(parse: Parse) -> None:
 def test_time_limit_still_compares_one_input(parse: Parse) -> None:
     verdict = verify(parse(MLP), parse(MLP), time_limit=0.0)
     assert verdict.equivalent
-    assert len(verdict.evidence) == 4  # two outputs at two levels
+    assert len(verdict.evidence) == 6  # two outputs at two levels, and in float64
     assert any("time limit" in note for note in verdict.notes)
 
 
