@@ -7,7 +7,7 @@ import sys
 import typer
 
 from egraph_opt import __version__
-from egraph_opt.cli import costs, doctor, extract, generate, optimize, rules, verify
+from egraph_opt.cli import axioms, costs, doctor, extract, generate, optimize, rules, verify
 from egraph_opt.cli.console import stderr
 from egraph_opt.errors import EgraphOptError
 
@@ -24,6 +24,7 @@ app.command("verify")(verify.verify_command)
 app.command("extract")(extract.extract_command)
 rules.app.command("generate")(generate.generate_command)
 app.add_typer(rules.app, name="rules")
+app.add_typer(axioms.app, name="axioms")
 app.add_typer(costs.app, name="costs")
 app.command("doctor")(doctor.doctor_command)
 
