@@ -12,7 +12,8 @@ from egraph_opt.cli.console import stdout, table
 from egraph_opt.errors import UsageError
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules
-from egraph_opt.rewrites.validation import recorded
+from egraph_opt.rewrites.prove.proof import Justified
+from egraph_opt.rewrites.validation import effective_status, proof_of, recorded
 from egraph_opt.terms.gates import check_equation
 
 app = typer.Typer(
@@ -39,7 +40,7 @@ def list_command(
         json_file.write_text(text + "\n")
     made = table(f"{len(rules)} rules", "name", "family", "status", "rounding", "equation")
     for rule in rules:
-        made.add_row(rule.name, rule.family, rule.status, rule.float_class, rule.equation)
+        made.add_row(rule.name, rule.family, effective_status(rule), rule.float_class, rule.equation)
     stdout.print(made)
 
 
@@ -53,7 +54,7 @@ def show_command(name: str = typer.Argument(..., help="Name of a rule.")) -> Non
     for condition in rule.when:
         stdout.print(f"  when {condition}", markup=False)
     stdout.print(
-        f"  family {rule.family}, status {rule.status}, rounding: {rule.float_class}, dtypes: {rule.dtypes}",
+        f"  family {rule.family}, status {effective_status(rule)}, rounding: {rule.float_class}, dtypes: {rule.dtypes}",
         markup=False,
     )
     if rule.source:
@@ -66,6 +67,34 @@ def show_command(name: str = typer.Argument(..., help="Name of a rule.")) -> Non
             f" largest float32 error {record.error:.1e}",
             markup=False,
         )
+    _show_proof(rule)
+
+
+def _show_proof(rule: Rule) -> None:
+    """Prints the recorded proof, one replacement a line."""
+    from egraph_opt.rewrites.prove.shipped import chains
+
+    proof = proof_of(rule)
+    if proof is None:
+        return
+    said = ", ".join(f"{count} {reason}" for reason, count in _reasons(proof.justified) if count)
+    stdout.print(f"  proved from {', '.join(proof.axioms)}" + (f"; conditions: {said}" if said else ""), markup=False)
+    for number, chain in enumerate(chains(rule)):
+        stdout.print(f"  proof of root {number}:" if len(rule.lhs) > 1 else "  proof:", markup=False)
+        for step in chain:
+            stdout.print(f"    {step}", markup=False)
+        if not chain:
+            stdout.print("    by congruence of the instances", markup=False)
+    for instance in proof.instances:
+        stdout.print(f"  instance {instance}", markup=False)
+
+
+def _reasons(justified: Justified) -> list[tuple[str, int]]:
+    return [
+        ("of the rule itself", justified.given),
+        ("constant", justified.constant),
+        ("true in every case drawn", justified.cases),
+    ]
 
 
 @app.command("check")
@@ -74,14 +103,18 @@ def check_command(
     cases: int = typer.Option(40, help="Random shapes and attributes per rule."),
     seed: int = typer.Option(0, help="Seed of the random shapes."),
 ) -> None:
-    """Run the gates again: types, values modulo a prime, values in floating point, special values. Exit 1 if one
-    fails."""
+    """Check rules again, without Z3 and without the generator: the gates (types, values modulo a prime, values in
+    floating point, special values), and the recorded proofs. Exit 1 if one fails."""
+    from egraph_opt.rewrites.prove.shipped import recheck
+
     rules = [_find(n) for n in names] if names else list(all_rules())
-    bad = 0
-    made = table("", "rule", "result", "cases", "modulo prime", "rounding", "error", right=(2, 5))
+    bad = proved = 0
+    made = table("", "rule", "result", "cases", "modulo prime", "rounding", "error", "proof", right=(2, 5))
     for rule in rules:
         verdict = check_equation(rule, seed=seed, cases=cases)
-        bad += not verdict.passed
+        proof, broken = proof_of(rule), recheck(rule)
+        bad += bool(broken) or not verdict.passed
+        proved += proof is not None and not broken
         ring = "yes" if verdict.ring else "no"
         made.add_row(
             rule.name,
@@ -90,10 +123,75 @@ def check_command(
             ring,
             verdict.float_class,
             f"{verdict.error:.1e}",
+            f"BAD: {broken}" if broken else f"{len(proof.instances)} steps" if proof else rule.status,
         )
     stdout.print(made)
-    stdout.print(f"{len(rules) - bad} good, {bad} bad", markup=False)
+    stdout.print(f"{len(rules) - bad} good, {bad} bad; {proved} proofs hold", markup=False)
     raise typer.Exit(1 if bad else 0)
+
+
+@app.command("prove")
+def prove_command(
+    names: list[str] = typer.Argument(None, help="Rules to prove; all by default."),
+    write: bool = typer.Option(False, "--write", help="Record the proofs of all rules that ship (a source checkout)."),
+    canaries: bool = typer.Option(False, "--canaries", help="Only try the goals that must not be provable."),
+    axioms: bool = typer.Option(False, "--axioms", help="Only list the axioms that follow from others."),
+) -> None:
+    """Prove rules from the axioms again, with Z3, and check the proofs without. Exit 1 if a recorded proof cannot be
+    found again, or a canary sings."""
+    if names and write:
+        raise UsageError("--write records all rules; leave the names out")
+    if canaries:
+        raise typer.Exit(_try_canaries())
+    if axioms:
+        raise typer.Exit(_list_redundant())
+    raise typer.Exit(_prove([_find(n) for n in names] if names else list(all_rules()), write=write))
+
+
+def _prove(rules: list[Rule], *, write: bool) -> int:
+    from egraph_opt.rewrites.prove import shipped
+
+    made = table("", "rule", "result", "axioms", "search", "Z3", "check", right=(3, 4, 5))
+    tried = list(shipped.attempts(rules))
+    lost = 0
+    for rule, result in tried:
+        expected = proof_of(rule) is not None
+        lost += expected and result.proof is None
+        status = "proved" if result.proof else "LOST" if expected else rule.status
+        said = ", ".join(result.proof.axioms) if result.proof else result.reason
+        made.add_row(rule.name, status, said, *(f"{ms:.1f} ms" for ms in result.milliseconds))
+    stdout.print(made)
+    count = sum(result.proof is not None for _, result in tried)
+    left = [r.name for r, result in tried if result.proof is None and r.status == "unproved"]
+    stdout.print(f"{count} of {len(tried)} proved; {len(left)} neither proved nor definitions", markup=False)
+    if left:
+        stdout.print(f"  {', '.join(left)}", markup=False)
+    if write:
+        shipped.write(tried)
+    return 1 if lost and not write else 0
+
+
+def _try_canaries() -> int:
+    from egraph_opt.axioms import all_axioms
+    from egraph_opt.rewrites.prove.canaries import CANARIES, sung, trap_works
+
+    found, trap = sung(all_axioms()), trap_works(all_axioms())
+    shown = ", ".join(found) or "none"
+    stdout.print(f"{len(CANARIES)} goals that must not be provable; provable: {shown}", markup=False)
+    stdout.print(f"split without size against associative Concat: {'seen' if trap else 'NOT SEEN'}", markup=False)
+    return 1 if found or not trap else 0
+
+
+def _list_redundant() -> int:
+    from egraph_opt.axioms import all_axioms
+    from egraph_opt.rewrites.prove.redundancy import redundant
+
+    count = 0
+    for found in redundant(all_axioms()):
+        count += 1
+        stdout.print(f"{found.axiom} follows from {', '.join(found.proof.axioms)}", markup=False)
+    stdout.print(f"{count} of {len(all_axioms())} axioms follow from the others", markup=False)
+    return 0
 
 
 def _find(name: str) -> Rule:
@@ -104,7 +202,7 @@ def _find(name: str) -> Rule:
 
 
 def _plain(rule: Rule) -> dict[str, object]:
-    record = recorded(rule)
+    record, proof = recorded(rule), proof_of(rule)
     return {
         "name": rule.name,
         "family": rule.family,
@@ -112,7 +210,8 @@ def _plain(rule: Rule) -> dict[str, object]:
         "when": list(rule.when),
         "dtypes": rule.dtypes,
         "float_class": rule.float_class,
-        "status": rule.status,
+        "status": effective_status(rule),
+        "proof": [str(i) for i in proof.instances] if proof else None,
         "source": rule.source,
         "validation": dataclasses.asdict(record) if record else None,
     }

@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from egraph_opt.errors import UnsoundRuleError
-from egraph_opt.rewrites.rule import Rule
+from egraph_opt.rewrites.prove import records
+from egraph_opt.rewrites.prove.proof import Proof
+from egraph_opt.rewrites.rule import Rule, Status
 from egraph_opt.terms.gates import Verdict, check_equation
 
 RECORDS = Path(__file__).with_name("validated.json")
@@ -26,6 +28,17 @@ def recorded(rule: Rule) -> Verdict | None:
     """The recorded verdict of exactly this rule."""
     found = _records().get(fingerprint(rule))
     return Verdict(**found) if found is not None else None  # pyright: ignore[reportArgumentType] - JSON of a Verdict
+
+
+def proof_of(rule: Rule) -> Proof | None:
+    """The recorded proof of exactly this rule; ``rules check`` re-checks it."""
+    found = records.read().get(fingerprint(rule))
+    return found.proof if found is not None else None
+
+
+def effective_status(rule: Rule) -> Status:
+    """The rule's status: as its file says, and ``proved`` where a proof is recorded for an ``unproved`` one."""
+    return "proved" if rule.status == "unproved" and proof_of(rule) is not None else rule.status
 
 
 def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:
