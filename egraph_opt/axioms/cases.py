@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from egraph_opt.axioms.links import Domain, Form, links, refined
 from egraph_opt.axioms.record import Axiom
 from egraph_opt.axioms.space import Space
 from egraph_opt.ir import AttrValue, TensorType, Type
@@ -22,9 +23,6 @@ from egraph_opt.terms import App, Case, Expr, Number, Pattern, Var
 from egraph_opt.terms.expressions import Undefined, evaluate, names_in
 from egraph_opt.terms.pattern import walk
 
-Domain = tuple[int, ...] | None
-Form = tuple[Domain, ...] | None
-"""A domain per axis, or ``None`` where any rank will do."""
 Chooser = Callable[[tuple[Any, ...]], Iterable[AttrValue]]
 SCALAR = TensorType("float64", ())
 
@@ -67,7 +65,7 @@ class Enumeration:
                 self._late.append(text)
             for name in names if "out" not in names else ():
                 self._conditions.setdefault(name, []).append((text, names))
-        self._links, self._given = _links(axiom), _given(axiom)
+        self._links, self._given = links(axiom), _given(axiom)
 
     def __iter__(self) -> Iterator[Case]:
         for type_ in self.fill(self.axiom.lhs[0], None):
@@ -121,10 +119,9 @@ class Enumeration:
             if any(fits(known, form) for form in forms):
                 yield known
             return
-        linked = next((self.tensors[n] for n in self._links.get(name, ()) if n in self.tensors), None)
-        for type_ in [linked] if linked is not None else self.shuffled(self._free(forms)):
-            if linked is not None and not any(fits(type_, form) for form in forms):
-                continue
+        narrowed = (refined(form, self._links.get(name, []), self.tensors) for form in forms)
+        left = tuple(dict.fromkeys(form for form in narrowed if not isinstance(form, str)))
+        for type_ in self.shuffled(self._free(left)):
             self.tensors[name] = type_
             try:
                 if self._consistent(name):
@@ -221,19 +218,6 @@ def fits(type_: Type, form: Form) -> bool:
 def exactly(shape: Sequence[int]) -> tuple[Domain, ...]:
     """The form of one shape."""
     return tuple((n,) for n in shape)
-
-
-def _links(axiom: Axiom) -> dict[str, list[str]]:
-    """Pairs of tensors that a condition gives one shape."""
-    found: dict[str, list[str]] = {}
-    for text in axiom.conditions:
-        sides = [s.strip() for s in text.split("==")]
-        if len(sides) == 2 and all(s.startswith("shape(") and s[6:-1].isidentifier() for s in sides):
-            a, b = (s[6:-1] for s in sides)
-            if {a, b} <= set(axiom.tensors):
-                found.setdefault(a, []).append(b)
-                found.setdefault(b, []).append(a)
-    return found
 
 
 def _given(axiom: Axiom) -> dict[str, str]:

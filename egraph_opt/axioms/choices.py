@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from egraph_opt.axioms.cases import Enumeration, Form, exactly
+from egraph_opt.axioms.cases import Enumeration, exactly
 from egraph_opt.axioms.convolutions import average_pool, conv, fused_conv, global_pool, max_pool
+from egraph_opt.axioms.links import Form
 from egraph_opt.axioms.record import UNARY
-from egraph_opt.ir import TensorType, TupleType, Type
+from egraph_opt.ir import AttrValue, TensorType, TupleType, Type
 from egraph_opt.terms import App
 from egraph_opt.terms.pattern import tensor_names
 
@@ -25,10 +26,11 @@ def _unary(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 
 def _scalar_rows(e: Enumeration, app: App, form: Form, rows: Sequence[tuple[Any, ...]], *types: Type) -> Iterator[Type]:
     """The application for every row of attributes."""
-    choosers = [
-        lambda chosen, i=i: dict.fromkeys(row[i] for row in rows if row[:i] == chosen) for i in range(len(app.attrs))
-    ]
-    for attrs in e.bind(app.attrs, *choosers):
+
+    def column(chosen: tuple[Any, ...]) -> dict[AttrValue, None]:
+        return dict.fromkeys(row[len(chosen)] for row in rows if row[: len(chosen)] == chosen)
+
+    for attrs in e.bind(app.attrs, *[column] * len(app.attrs)):
         yield from e.emit(app, attrs, types, form)
 
 
@@ -67,7 +69,8 @@ def _transpose(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
     for attrs in e.bind(app.attrs, lambda _: itertools.permutations(range(rank))):
         if len(attrs[0]) != rank:
             continue
-        inner = tuple(form[attrs[0].index(axis)] for axis in range(rank))
+        perm: tuple[int, ...] = attrs[0]
+        inner = tuple(form[perm.index(axis)] for axis in range(rank))
         for x in e.fill(app.operands[0], inner):
             yield from e.emit(app, attrs, (x,), form)
 
@@ -82,7 +85,7 @@ def _concat(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
                     yield from _rest(e, app, form, attrs[0], (x,))
         return
     for attrs in e.bind(app.attrs, lambda _: range(len(form))):
-        axis = attrs[0]
+        axis: int = attrs[0]
         if not 0 <= axis < len(form):
             continue
         domain = form[axis]
@@ -119,7 +122,8 @@ def _below(e: Enumeration, total: int, others: int) -> tuple[int, ...]:
 
 def _split(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
     def pieces(chosen: tuple[Any, ...], x: TensorType) -> list[tuple[int, ...]]:
-        size = x.numbers()[chosen[0]]
+        axis: int = chosen[0]
+        size = x.numbers()[axis]
         return [p for count in (1, 2, 3) for p in itertools.product(range(1, size + 1), repeat=count) if sum(p) == size]
 
     for x in e.fill(app.operands[0], None):
@@ -149,7 +153,8 @@ def _slice(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
             return [(i,) for i in range(rank)] + [(i, rank - 1) for i in range(rank - 1)]
 
         def column(chosen: tuple[Any, ...], shape: tuple[int, ...] = shape) -> dict[tuple[int, ...], None]:
-            rows = itertools.product(*(_rows(shape[axis], len(chosen[0]) > 1) for axis in chosen[0]))
+            chosen_axes: tuple[int, ...] = chosen[0]
+            rows = itertools.product(*(_rows(shape[axis], len(chosen_axes) > 1) for axis in chosen_axes))
             turned = [tuple(zip(*row, strict=True)) for row in rows]
             return dict.fromkeys(t[len(chosen) - 1] for t in turned if t[: len(chosen) - 1] == chosen[1:])
 
@@ -258,7 +263,7 @@ def _matmul(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
         return
     left: list[Form] = [None]
     if form is not None and len(form) >= 2:
-        left = [(*(None,) * (rank - 2), form[-2], None) for rank in range(2, 5)] + [(None,)]
+        left = [(None,), (form[-2], None), (None, form[-2], None), (None, None, form[-2], None)]
     for x in e.fill(app.operands[0], *left):
         assert isinstance(x, TensorType)
         if x.rank == 0:
@@ -275,8 +280,11 @@ def _matmul(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 
 def _gemm(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
     rows = e.space.scalars["Gemm"]
-    choosers = [lambda _: (0, 1), lambda _: (0, 1), lambda _: [r[0] for r in rows], lambda _: [r[1] for r in rows]]
-    for attrs in e.bind(app.attrs, *choosers):
+
+    def choose(chosen: tuple[Any, ...]) -> list[AttrValue]:
+        return [0, 1] if len(chosen) < 2 else [r[len(chosen) - 2] for r in rows]
+
+    for attrs in e.bind(app.attrs, *[choose] * 4):
         for a in e.fill(app.operands[0], (None, None)):
             assert isinstance(a, TensorType)
             m, k = a.numbers()[::-1] if attrs[0] else a.numbers()

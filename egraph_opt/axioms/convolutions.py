@@ -6,12 +6,14 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from egraph_opt.axioms.cases import Domain, Enumeration, Form
+from egraph_opt.axioms.cases import Chooser, Enumeration
+from egraph_opt.axioms.links import Domain, Form
 from egraph_opt.axioms.space import pads
 from egraph_opt.ir import TensorType, Type
 from egraph_opt.terms import App, Var
 
 _LARGEST = 8  # filters of two blocks
+_FLAG: Chooser = lambda _: (0, 1)  # noqa: E731 - a table of one
 
 
 def conv(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
@@ -37,14 +39,14 @@ def fused_conv(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 def _weights(e: Enumeration, app: App, form: Form, x: TensorType, group: int, filters: Domain) -> Iterator[Type]:
     channels, spatial = x.numbers()[1], x.rank - 2
     fitting = tuple(m for m in filters or range(1, _LARGEST + 1) if m % group == 0)
-    free = isinstance(app.operands[1], Var)
-    if free and filters is None:
+    weight = app.operands[1]
+    if isinstance(weight, Var) and filters is None:
         fitting = tuple(m for m in fitting if m in e.space.sizes)
     kernels = [k for k in e.space.kernels if len(k) == spatial]
-    most = max(max(k) for k in kernels)
     forms: list[Form] = [(fitting, (channels // group,), *((n,) for n in k)) for k in kernels]
-    if not free:  # a weight that is made of others may be larger than they
-        forms = [(fitting, (channels // group,), *(tuple(range(1, most + 3)),) * spatial)]
+    if isinstance(weight, App) and weight.op == "Pad":  # the kernel inside is smaller
+        larger = [k for k in e.space.enlarged if len(k) == spatial]
+        forms = [(fitting, (channels // group,), *((n,) for n in k)) for k in larger]
     for w in e.fill(app.operands[1], *forms):
         assert isinstance(w, TensorType)
         for attrs in _windows(e, app, x.numbers()[2:], w.numbers()[2:], most_pad=None):
@@ -93,7 +95,7 @@ def max_pool(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
                     continue
                 flags = list(app.attrs[4:])
                 for attrs in _windows(e, app, x.numbers()[2:], kernel, most_pad=kernel):
-                    for chosen in e.bind(flags, *[lambda _: (0, 1)] * len(flags)):
+                    for chosen in e.bind(flags, *[_FLAG] * len(flags)):
                         yield from e.emit(app, (kernel, *attrs, *chosen), (x,), form)
 
 

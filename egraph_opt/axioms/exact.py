@@ -6,6 +6,8 @@ table's. What compares numbers is put in place here by maxima in normal form, an
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +58,7 @@ def exact_value(term: Term, inputs: dict[str, Array]) -> Array:
 
 
 def _apply(op: str, attrs: tuple[AttrValue, ...], operands: list[Any]) -> Any:
-    x = operands[0] if operands else None
+    x: Array = operands[0] if operands else np.empty(0, object)
     match op:
         case "Fill":
             shape, filling, _ = attrs
@@ -66,13 +68,15 @@ def _apply(op: str, attrs: tuple[AttrValue, ...], operands: list[Any]) -> Any:
         case "Max":
             return _each(maximum, *operands)
         case "Min":
-            return _each(lambda a, b: -maximum(-number(a), -number(b)), *operands)
+            return _negated(_each(maximum, *(_negated(o) for o in operands)))
         case "Relu":
-            return _each(lambda a: maximum(a, 0), x)
+            return _each(maximum, x, np.zeros_like(x))
         case "Abs":
-            return _each(lambda a: maximum(a, -a), x)
+            return _each(maximum, x, _negated(x))
         case "Clip":
-            return _each(lambda a: _clip(a, *attrs), x)
+            low, high = attrs
+            x = x if low is None else _each(maximum, x, np.full(x.shape, low, object))
+            return x if high is None else _negated(_each(maximum, _negated(x), np.full(x.shape, -number(high), object)))
         case "MaxPool":
             return _max_pool(attrs, x)
         case "GlobalMaxPool":
@@ -87,28 +91,33 @@ def _apply(op: str, attrs: tuple[AttrValue, ...], operands: list[Any]) -> Any:
         case "AveragePool":
             return np.asarray(operator(op).evaluate(attrs, [x]), object)
         case "Reciprocal" | "Exp" | "Log" | "Sqrt":
-            return _each(_FUNCTIONS[op], x)
+            return _each(_FUNCTIONS[op], _each(number, x))
         case _:
             if operator(op).ring != "exact" and op not in _MEANT:
-                return _each(lambda a: Polynomial.function(f"{op}{attrs!r}", number(a)), x)
+                return _each(partial(_named, f"{op}{attrs!r}"), x)
             return apply_table(op, attrs, operands)
 
 
-_FUNCTIONS: dict[str, Any] = {
-    "Reciprocal": lambda a: number(a).inverse(),
-    "Exp": lambda a: number(a).exp(),
-    "Log": lambda a: number(a).log(),
-    "Sqrt": lambda a: number(a).sqrt(),
+_FUNCTIONS: dict[str, Callable[[Polynomial], Polynomial]] = {
+    "Reciprocal": Polynomial.inverse,
+    "Exp": Polynomial.exp,
+    "Log": Polynomial.log,
+    "Sqrt": Polynomial.sqrt,
 }
 
 
-def _each(function: Any, *operands: Array) -> Array:
-    return np.asarray(np.frompyfunc(function, len(operands), 1)(*operands), object)
+def _named(label: str, x: Any) -> Polynomial:
+    return Polynomial.function(label, number(x))
 
 
-def _clip(x: Any, low: Any, high: Any) -> Polynomial:
-    result = number(x) if low is None else maximum(x, low)
-    return result if high is None else -maximum(-result, -number(high))
+def _each(function: Callable[..., Polynomial], *operands: Array) -> Array:
+    """A function of every element, with broadcasting."""
+    result: Any = np.frompyfunc(function, len(operands), 1)(*operands)
+    return np.asarray(result, object)
+
+
+def _negated(x: Array) -> Array:
+    return np.asarray(-x, object)
 
 
 def _reduce(x: Array, axes: Any, keep: bool, smallest: bool) -> Array:
@@ -127,10 +136,10 @@ def _max_pool(attrs: tuple[AttrValue, ...], x: Array) -> Array:
     kernel, strides, pads, dilations, ceil = attrs
     if ceil:
         raise NotImplementedError("a window that hangs over the edge")
-    taps: list[Array] = []
+    taps: list[Any] = []
     assert isinstance(kernel, tuple)
     for place in np.ndindex(*kernel):  # type: ignore[arg-type]
-        one = np.zeros((x.shape[1], 1, *kernel), object)  # type: ignore[arg-type]
+        one: Array = np.zeros((x.shape[1], 1, *kernel), object)  # type: ignore[arg-type]
         one[(slice(None), slice(None), *place)] = 1
         taps.append(np.asarray(operator("Conv").evaluate((strides, pads, dilations, x.shape[1]), [x, one])))
     result = np.empty(taps[0].shape, object)
