@@ -46,7 +46,10 @@ def _source(value: onnx_ir.Value | None) -> str | None:
 
 
 def _number(value: onnx_ir.Value | None) -> int | None:
-    tensor = onnx_ir.convenience.get_const_tensor(value) if value is not None else None
+    tensor = value.const_value if value is not None else None
+    producer = value.producer() if value is not None else None
+    if producer is not None and producer.op_type == "Constant" and "value" in producer.attributes:
+        tensor = producer.attributes["value"].as_tensor()  # onnx_ir's own helper would name the caller's tensor
     if tensor is None or tensor.size != 1 or not np.issubdtype(tensor.dtype.numpy(), np.integer):
         return None
     return int(tensor.numpy().reshape(-1)[0])
