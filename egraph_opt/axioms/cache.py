@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import platformdirs
 
-import egraph_opt
 from egraph_opt.axioms.record import Axiom
 from egraph_opt.axioms.space import Space
 from egraph_opt.axioms.validate import Report
@@ -34,7 +33,7 @@ def content(axiom: Axiom, space: Space) -> str:
 @cache
 def evaluators() -> str:
     """Hash of the source of operators, terms and validation, and of the version of NumPy."""
-    root = Path(egraph_opt.__file__).parent
+    root = Path(__file__).parent.parent
     found = hashlib.sha256(np.__version__.encode())
     for pattern in _EVALUATORS:
         for file in sorted(root.glob(pattern)):
