@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,18 @@ def tensor(shape: tuple[int, ...]) -> TensorType:
 def shapes_of(form: tuple[Domain, ...], sizes: tuple[int, ...]) -> tuple[TensorType, ...]:
     """Every shape of a form."""
     return tuple(tensor(s) for s in itertools.product(*(sizes if d is None else d for d in form)))
+
+
+@cache
+def is_literal(expr: Expr) -> bool:
+    """Whether an attribute is written out; asked once per expression, since it means parsing."""
+    return expr.is_literal
+
+
+@cache
+def literal(expr: Expr) -> AttrValue:
+    """The value of such an attribute."""
+    return expr.literal
 
 
 class Enumeration:
@@ -154,12 +166,12 @@ class Enumeration:
             yield from self._bind_from(exprs, choosers, (*chosen, value))
 
     def _values(self, expr: Expr, choose: Chooser, chosen: tuple[Any, ...]) -> Iterator[AttrValue]:
-        if expr.is_literal:
-            yield expr.literal
-            return
         name = expr.text
         if name in self.attributes:
             yield self.attributes[name]
+            return
+        if is_literal(expr):
+            yield literal(expr)
             return
         determined = self._determined(name)
         for value in [determined] if determined is not None else self.shuffled(choose(chosen)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from egraph_opt.axioms.cases import Chooser, Enumeration
@@ -63,15 +64,11 @@ def _windows(
     spatial = len(sizes)
     exprs = (app.attrs[at], app.attrs[at + 2], app.attrs[at + 1])
 
-    def patterns(chosen: tuple[Any, ...]) -> dict[tuple[int, ...], None]:
-        strides, dilations = chosen
-        found: dict[tuple[int, ...], None] = {}
-        for name in e.space.pads:
-            axes = [pads(name, *row) for row in zip(sizes, kernel, strides, dilations, strict=True)]
-            made = (*(a for a, _ in axes), *(b for _, b in axes))
-            if most_pad is None or all(p < k for p, k in zip(made, most_pad * 2, strict=True)):
-                found[made] = None
-        return found
+    def patterns(chosen: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
+        made = _patterns(e.space.pads, sizes, kernel, *chosen)
+        if most_pad is None:
+            return made
+        return tuple(m for m in made if all(p < k for p, k in zip(m, most_pad * 2, strict=True)))
 
     def uniform(values: tuple[int, ...]) -> list[tuple[int, ...]]:
         return [(v,) * spatial for v in values]
@@ -80,6 +77,22 @@ def _windows(
         exprs, lambda _: uniform(e.space.strides), lambda _: uniform(e.space.dilations), patterns
     ):
         yield strides, sides, dilations
+
+
+@cache
+def _patterns(
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> tuple[tuple[int, ...], ...]:
+    """Explicit pads of every pattern, each once."""
+    found: dict[tuple[int, ...], None] = {}
+    for name in names:
+        axes = [pads(name, *row) for row in zip(sizes, kernel, strides, dilations, strict=True)]
+        found[(*(a for a, _ in axes), *(b for _, b in axes))] = None
+    return tuple(found)
 
 
 def max_pool(e: Enumeration, app: App, form: Form) -> Iterator[Type]:

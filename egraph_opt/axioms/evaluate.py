@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from egraph_opt.axioms.cases import SCALAR, infer
+from egraph_opt.axioms.cases import SCALAR, infer, is_literal, literal
 from egraph_opt.axioms.record import Axiom
 from egraph_opt.ir import AttrValue, TensorType, Type
 from egraph_opt.ops import operator
-from egraph_opt.terms import App, Case, Number, Pattern, Var
+from egraph_opt.terms import App, Case, Expr, Number, Pattern, Var
 from egraph_opt.terms.expressions import evaluate
 from egraph_opt.terms.pattern import walk
 
@@ -83,7 +83,7 @@ def resolve(pattern: Pattern, case: Case, environment: dict[str, Any]) -> Term:
             return Term("", (value,), (), SCALAR)
         case App(op, attrs, operands):
             terms = tuple(resolve(o, case, environment) for o in operands)
-            values = tuple(_attribute(e.text, environment) if not e.is_literal else e.literal for e in attrs)
+            values = tuple(_attribute(e, environment) for e in attrs)
             types: tuple[TensorType, ...] = tuple(t.type for t in terms)  # type: ignore[misc]
             type_ = infer(op, values, types)
             if type_ is None:
@@ -92,8 +92,10 @@ def resolve(pattern: Pattern, case: Case, environment: dict[str, Any]) -> Term:
             return Term(op, values, terms, type_)
 
 
-def _attribute(text: str, environment: dict[str, Any]) -> AttrValue:
-    return environment[text] if text in environment else evaluate(text, environment)
+def _attribute(expr: Expr, environment: dict[str, Any]) -> AttrValue:
+    if expr.text in environment:
+        return environment[expr.text]
+    return literal(expr) if is_literal(expr) else evaluate(expr.text, environment)
 
 
 def value(term: Term, inputs: dict[str, Array], apply: Apply, dtype: type[np.generic]) -> Value:
