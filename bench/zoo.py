@@ -14,14 +14,15 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import onnx
-import onnx_ir
 from rich.console import Console
 from rich.table import Table
-from zoo_models import HEAVY, ZooModel, zoo_models
+from zoo_models import LARGE, SHAPES, files, load, zoo_folder
 
 from egraph_opt import Outcome, optimize
+from egraph_opt.onnx_io import to_ir
 from egraph_opt.pipeline.sizes import measured_sizes
 from egraph_opt.runtime import race
 from egraph_opt.verification import random_feeds
@@ -38,37 +39,39 @@ def onnxsim(proto: onnx.ModelProto) -> onnx.ModelProto:
 def onnxslim(proto: onnx.ModelProto) -> onnx.ModelProto:
     import onnxslim
 
-    return onnxslim.slim(proto)
+    return cast(onnx.ModelProto, onnxslim.slim(proto))
 
 
 PEERS: dict[str, Peer] = {"onnxsim": onnxsim, "onnxslim": onnxslim}
 
 
-def bench(model: ZooModel, peers: list[str], samples: int) -> dict[str, object]:
-    """One model: figures of the run, and one ratio per tool (None where the tool failed)."""
-    original = model.load()
+def bench(path: Path, peers: list[str], samples: int) -> dict[str, Any]:
+    """One model: figures of the run, and one ratio per tool (none where the tool failed)."""
+    original, shapes = load(path), SHAPES.get(path.stem, {})
     start = time.perf_counter()
-    result = optimize(original, measure_shapes=model.shapes)
+    result = optimize(original, measure_shapes=shapes)
     seconds = time.perf_counter() - start
-    assert isinstance(result.model, onnx_ir.Model)
-    proto = onnx_ir.to_proto(original)
-    racers: dict[str, bytes] = {"original": proto.SerializeToString()}
+    assert isinstance(result.model, onnx.ModelProto)
+    racers: dict[str, bytes | Path] = {"original": original.SerializeToString()}
     if result.changed:
-        racers["egraph-opt"] = onnx_ir.to_proto(result.model).SerializeToString()
+        racers["egraph-opt"] = result.model.SerializeToString()
     failed: dict[str, str] = {}
     for name in peers:
         try:
-            racers[name] = PEERS[name](onnx.ModelProto.FromString(racers["original"])).SerializeToString()
+            racers[name] = PEERS[name](load(path)).SerializeToString()
         except Exception as error:  # a peer may fail in any way; that is a result
             failed[name] = f"{type(error).__name__}: {error}"[:200]
-    sizes = measured_sizes(original, model.shapes)
-    timed = race(racers, random_feeds(original, sizes), samples=samples, budget_seconds=30)
+    model = to_ir(original)
+    feeds = random_feeds(model, measured_sizes(model, shapes))
+    timed = race(racers, feeds, samples=samples, budget_seconds=30)
+    assert result.report.before is not None
+    assert result.report.after is not None
     return {
-        "model": model.name,
+        "model": path.stem.split("__")[-1],
         "outcome": str(result.report.outcome),
         "reason": result.report.reason,
         "seconds": seconds,
-        "nodes": [result.report.before.nodes, result.report.after.nodes],  # type: ignore[union-attr]
+        "nodes": [result.report.before.nodes, result.report.after.nodes],
         "ratio": {lap.name: lap.ratio for lap in timed.laps[1:]},
         "median": {lap.name: lap.median_ratio for lap in timed.laps[1:]},
         "spread": timed.spread,
@@ -78,12 +81,12 @@ def bench(model: ZooModel, peers: list[str], samples: int) -> dict[str, object]:
     }
 
 
-def show(rows: list[dict[str, object]], peers: list[str]) -> None:
+def show(rows: list[dict[str, Any]], peers: list[str]) -> None:
     table = Table(title="Speed against ONNX Runtime on the original (b10; above 1 is faster)")
     for column in ("model", "ORT ms", "nodes", "egraph-opt", *peers, "A/A", "seconds"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for row in rows:
-        ratio, nodes = dict(row["ratio"]), list(row["nodes"])  # type: ignore[call-overload]
+        ratio, nodes = row["ratio"], row["nodes"]
         ours = f"{ratio['egraph-opt']:.2f}" if row["outcome"] == Outcome.OPTIMIZED else "unchanged"
         others = [f"{ratio[p]:.2f}" if p in ratio else "failed" for p in peers]
         table.add_row(
@@ -107,11 +110,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     peers = [p for p in arguments.peers.split(",") if p]
-    rows: list[dict[str, object]] = []
-    for model in zoo_models(arguments.pattern):
-        if arguments.heavy or not any(h in model.name for h in HEAVY):
-            print(f"{model.name}...", flush=True)
-            rows.append(bench(model, peers, arguments.samples))
+    rows: list[dict[str, Any]] = []
+    for path in files(zoo_folder()):
+        if arguments.pattern in path.name and (arguments.heavy or path.stem not in LARGE):
+            print(f"{path.stem}...", flush=True)
+            rows.append(bench(path, peers, arguments.samples))
             if arguments.out:
                 arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
     show(rows, peers)

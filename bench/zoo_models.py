@@ -8,6 +8,7 @@ end is left off, because it would hide differences (or show nothing else).
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,3 +90,17 @@ def _weights(node: onnx.NodeProto, place: int, shape: tuple[int, ...], rng: np.r
     if node.op_type in ("Mul", "Add"):
         return rng.normal(1.0 if node.op_type == "Mul" else 0.0, 0.05, shape)
     return rng.normal(0.0, math.sqrt(2.0 / inputs), shape)
+
+
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
+    "rapidocr_onnxruntime__ch_ppocr_mobile_v2.0_cls_infer": {"x": (1, 3, 48, 192)},
+    "rapidocr_onnxruntime__ch_PP-OCRv4_det_infer": {"x": (1, 3, 160, 160)},
+    "silero_vad__silero_vad_op18_ifless": {"input": (1, 512)},
+    "silero_vad__silero_vad_16k_op15": {"input": (1, 512)},
+}
+"""Shapes at which published figures were taken, or which only the model's authors know, by file stem."""
+
+
+def zoo_folder() -> Path:
+    """The folder with the files: ``$EGRAPH_OPT_DATA/zoo``, by default ``../shared/zoo`` beside the checkout."""
+    return Path(os.environ.get("EGRAPH_OPT_DATA", Path(__file__).parents[2] / "shared")) / "zoo"

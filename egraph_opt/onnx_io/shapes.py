@@ -141,7 +141,8 @@ def _own_constants(node: onnx_ir.Node) -> None:
     for attr in list(node.attributes.values()):
         if attr.type == onnx_ir.AttributeType.TENSOR:
             tensor = attr.as_tensor()
-            own = onnx_ir.LazyTensor(lambda t=tensor: t, dtype=tensor.dtype, shape=tensor.shape, name=tensor.name)
+            shape = onnx_ir.Shape([int(n) for n in tensor.shape])  # type: ignore[arg-type]
+            own = onnx_ir.LazyTensor(lambda t=tensor: t, dtype=tensor.dtype, shape=shape, name=tensor.name)
             node.attributes[attr.name] = onnx_ir.AttrTensor(attr.name, own)
 
 

@@ -33,7 +33,7 @@ class RuleReport:
 class IterationReport:
     """One iteration: e-nodes afterwards, seconds, per-rule work, and whether anything changed.
 
-    ``damped``: rules with very many matches sat it out, so that no change does not mean that there is nothing left to do.
+    ``damped``: rules with very many matches sat it out, so that no change does not mean that nothing is left to do.
     """
 
     nodes: int

@@ -30,7 +30,8 @@ class Draft:
     def op(self, name: str, *operands: int, **attrs: Any) -> int:
         declared = operator(name)
         values = tuple(attrs[p.name] for p in declared.params)
-        return self.graph.add(name, values, operands, declared.infer(values, [self.graph.types[i] for i in operands]))
+        types: list[Any] = [self.graph.types[i] for i in operands]
+        return self.graph.add(name, values, operands, declared.infer(values, types))
 
     def done(self, *outputs: int) -> TensorGraph:
         self.graph.outputs = outputs

@@ -155,6 +155,7 @@ def test_folding_uses_the_dtype_of_the_model(tools: Any) -> None:
     graph = draft.done(draft.op("Add", x, draft.op("Add", a, b)))
     new = fold_constants(graph)
     (folded,) = (new.value(i) for i in new.live() if new.nodes[i].op == "Const")
+    assert folded is not None
     assert folded.dtype == np.float16
     assert folded.item() == float(np.float16(2049) + np.float16(1)) != 2050
 
