@@ -22,6 +22,7 @@ class Space:
         sizes: of every axis of an operand.
         ranks: of tensors whose operators accept any.
         kernels: per number of spatial axes.
+        carried: kernels of convolutions that an axiom only names, where both sides compute the same one.
         enlarged: kernels that a smaller one is padded to.
         strides, dilations: the same on every spatial axis.
         pads: names of patterns that ``pads`` spells out.
@@ -35,8 +36,9 @@ class Space:
 
     sizes: tuple[int, ...] = (1, 2, 3, 4)
     ranks: tuple[int, ...] = (0, 1, 2, 3, 4)
-    kernels: tuple[Kernel, ...] = ((1,), (2,), (3,), (1, 1), (2, 2), (3, 3), (1, 3), (3, 1), (2, 3), (3, 2))
-    enlarged: tuple[Kernel, ...] = ((2,), (3,), (4,), (2, 2), (3, 3), (1, 3), (3, 2))
+    kernels: tuple[Kernel, ...] = ((1,), (2,), (3,), (1, 1), (2, 2), (3, 3), (1, 3), (3, 1))
+    carried: tuple[Kernel, ...] = ((1,), (2,), (3,))
+    enlarged: tuple[Kernel, ...] = ((2,), (3,), (4,), (2, 2), (3, 3), (1, 3))
     strides: tuple[int, ...] = (1, 2)
     dilations: tuple[int, ...] = (1, 2)
     pads: tuple[str, ...] = ("none", "symmetric", "SAME_UPPER", "SAME_LOWER", "asymmetric", "more than half the kernel")

@@ -7,6 +7,7 @@ negative).
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ from egraph_opt.axioms.evaluate import (
 from egraph_opt.axioms.exact import applies, exact_inputs, exact_value
 from egraph_opt.axioms.record import Axiom
 from egraph_opt.axioms.space import FULL, TINY, Space
-from egraph_opt.terms import Case
+from egraph_opt.terms import App, Case
 from egraph_opt.terms.expressions import Undefined
+from egraph_opt.terms.pattern import walk
 
 EXACT_CASES = 40
 """Small shapes per axiom that are compared as polynomials."""
@@ -74,24 +76,26 @@ def validate(axiom: Axiom, *, sample: int | None = None, seed: int = 0, space: S
     started, how = time.process_time(), method(axiom)
     exact = combinations = 0
     rng = np.random.default_rng([seed, *axiom.name.encode()])
-    walk = Enumeration(axiom, space, rng if sample is not None else None)
-    weight = len(space.batch) if walk.stacks else 1
+    if any(isinstance(p, App) and p.op == "FusedConv" for p in walk(axiom.rhs[0])):
+        space = dataclasses.replace(space, kernels=space.carried)
+    cases_of = Enumeration(axiom, space, rng if sample is not None else None)
+    weight = len(space.batch) if cases_of.stacks else 1
     found = ""
     try:
         exact = _exactly(axiom, EXACT_CASES if sample is None else min(sample, EXACT_CASES), rng)
         source = Source(seed)
-        cases: Iterable[Case] = walk if sample is None else walk.sample(sample)
+        cases: Iterable[Case] = cases_of if sample is None else cases_of.sample(sample)
         for case in cases:
             if _evaluated(axiom, case, source, how):
                 combinations += weight
             else:
-                walk.skipped += 1
+                cases_of.skipped += 1
     except _Counterexample as refused:
         found = str(refused)
     seconds = time.process_time() - started
     if not found and not combinations:
         found = "no shapes fit its left side and conditions"
-    return Report(axiom.name, axiom.family, how, exact, combinations, walk.skipped, found, seconds)
+    return Report(axiom.name, axiom.family, how, exact, combinations, cases_of.skipped, found, seconds)
 
 
 def _terms(axiom: Axiom, case: Case) -> tuple[Term, Term] | None:
