@@ -82,6 +82,18 @@ def saturate(job: Job, out: BinaryIO) -> StopReason:
     return StopReason.ITERATIONS
 
 
+def _is_full(limit: int | None) -> bool:
+    """Whether nine tenths of the allowed address space are in use."""
+    if limit is None:
+        return False
+    try:
+        with open("/proc/self/statm") as status:
+            pages = int(status.read().split()[0])
+    except (OSError, ValueError):
+        return False
+    return pages * os.sysconf("SC_PAGE_SIZE") > 0.9 * limit
+
+
 def main() -> None:
     """Entry point of the worker."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -95,7 +107,10 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_AS, (job.limits.memory, job.limits.memory))
     try:
         reason = saturate(job, out)
-    except MemoryError:
+    except Exception as error:
+        # out of memory shows as MemoryError or, deep inside a parser or a library, as almost anything else
+        if not (isinstance(error, MemoryError) or _is_full(job.limits.memory)):
+            raise
         reason = StopReason.MEMORY
     write(out, ("done", reason))
 
