@@ -12,6 +12,7 @@ from egraph_opt.axioms.convolutions import average_pool, conv, fused_conv, globa
 from egraph_opt.axioms.links import Form
 from egraph_opt.axioms.record import UNARY
 from egraph_opt.ir import AttrValue, TensorType, TupleType, Type
+from egraph_opt.ops.base import ints
 from egraph_opt.terms import App
 from egraph_opt.terms.pattern import tensor_names
 
@@ -46,10 +47,11 @@ def _binary(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 
 def _partners(e: Enumeration, shape: tuple[int, ...], same_rank: bool) -> list[Form]:
     """Forms that broadcast with ``shape``: fewer axes, sizes 1 on either side, one more axis."""
-    if len(shape) > 3 and not same_rank:
+    if len(shape) > 3:
         channel = (1, shape[1], *(1,) * (len(shape) - 2))
         one = (1,) * len(shape)
-        return [exactly(s) for s in dict.fromkeys([shape, (), channel, channel[1:], one])]
+        made = [exactly(s) for s in dict.fromkeys([shape, (), channel, channel[1:], one])]
+        return [form for form in made if len(form) == len(shape) or not same_rank]
     full: tuple[tuple[int, ...] | None, ...] = tuple((n, 1) if n > 1 else None for n in shape)
     if same_rank:
         return [full]
@@ -143,7 +145,11 @@ def _get(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 
 
 def _slice(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
-    inner: Form = None if form is None else (None,) * len(form)
+    inner: Form = form
+    if form is not None:
+        cut = e.attributes.get(app.attrs[0].text)  # axes that are known already; the others keep their sizes
+        sliced = ints(cut) if cut is not None else tuple(range(len(form)))
+        inner = tuple(None if axis in sliced else d for axis, d in enumerate(form))
     for x in e.fill(app.operands[0], inner):
         assert isinstance(x, TensorType)
         shape = x.numbers()

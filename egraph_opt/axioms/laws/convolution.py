@@ -138,14 +138,6 @@ _PADDING = (
         float_class="exact",
         source="definition of the pads of Conv",
     ),
-    _law(
-        "conv-bias-of-padded-input",
-        f"Conv(Pad(x, pads=q, {_ZERO}), w, b, strides=s, pads=p, dilations=d, group=g)",
-        "Conv(x, w, b, strides=s, pads=plus(p, spatial(q)), dilations=d, group=g)",
-        "min(spatial(q)) >= 0",
-        float_class="exact",
-        source="definition of the pads of Conv",
-    ),
 )
 _UNITS = (
     _law(
