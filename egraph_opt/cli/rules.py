@@ -100,7 +100,7 @@ def _reasons(justified: Justified) -> list[tuple[str, int]]:
 @app.command("check")
 def check_command(
     names: list[str] = typer.Argument(None, help="Rules to check; all by default."),
-    cases: int = typer.Option(40, help="Random shapes and attributes per rule."),
+    cases: int = typer.Option(12, help="Random shapes and attributes per rule (records are made with 40)."),
     seed: int = typer.Option(0, help="Seed of the random shapes."),
 ) -> None:
     """Check rules again, without Z3 and without the generator: the gates (types, values modulo a prime, values in

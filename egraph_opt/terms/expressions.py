@@ -71,6 +71,7 @@ def evaluate(text: str, environment: Environment) -> AttrValue:
         return eval(code, {"__builtins__": {}, **FUNCTIONS}, dict(environment))  # noqa: S307 - the grammar is closed
     except (
         IllTyped,
+        NameError,
         Undefined,
         IndexError,
         TypeError,
