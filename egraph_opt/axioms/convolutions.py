@@ -43,7 +43,8 @@ def _weights(e: Enumeration, app: App, form: Form, x: TensorType, group: int, fi
     weight = app.operands[1]
     if isinstance(weight, Var) and filters is None:
         fitting = tuple(m for m in fitting if m in e.space.sizes)
-    kernels = [k for k in e.space.kernels if len(k) == spatial]
+    padded = isinstance(app.operands[0], App) and app.operands[0].op == "Pad"
+    kernels = [k for k in (e.space.few if padded else e.space.kernels) if len(k) == spatial]
     forms: list[Form] = [(fitting, (channels // group,), *((n,) for n in k)) for k in kernels]
     if isinstance(weight, App) and weight.op == "Pad":  # the kernel inside is smaller
         larger = [k for k in e.space.enlarged if len(k) == spatial]
@@ -102,7 +103,7 @@ def max_pool(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
         for x in e.fill(app.operands[0], (_batch(e, outer[0]), outer[1], *(None,) * spatial)):
             assert isinstance(x, TensorType)
             rank = x.rank - 2
-            kernels = [k for k in e.space.kernels if len(k) == rank]
+            kernels = [k for k in e.space.few if len(k) == rank]
             for (kernel,) in e.bind(app.attrs[:1], lambda _, kernels=kernels: kernels):
                 if len(kernel) != rank:
                     continue

@@ -37,8 +37,8 @@ TOLERANCE = 1e-7
 _FIELD = {"Div", "Reciprocal", "AveragePool", "GlobalAveragePool", "ReduceMean"}
 _ORDER = {"Max", "Min", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin"}
 _MOVES = {"Transpose", "Concat", "Split", "Get", "Slice", "Reshape", "Expand", "Tile", *_ORDER}
-_COUNTS = math.lcm(*range(1, 10))
-"""A multiple of the number of elements in any window of a kernel of up to 3 by 3."""
+_COUNTS = math.lcm(*range(1, 10), 12, 16)
+"""A multiple of the number of elements in any window of up to 3 by 3, and of whole planes of up to 4 by 4."""
 
 
 class NoType(Exception):  # noqa: N818 - an answer about a case

@@ -22,6 +22,7 @@ class Space:
         sizes: of every axis of an operand.
         ranks: of tensors whose operators accept any.
         kernels: per number of spatial axes.
+        few: kernels where other choices multiply them: pools, which have flags, and inputs that are padded apart.
         carried: kernels of convolutions that an axiom only names, where both sides compute the same one.
         enlarged: kernels that a smaller one is padded to.
         strides, dilations: the same on every spatial axis.
@@ -37,6 +38,7 @@ class Space:
     sizes: tuple[int, ...] = (1, 2, 3, 4)
     ranks: tuple[int, ...] = (0, 1, 2, 3, 4)
     kernels: tuple[Kernel, ...] = ((1,), (2,), (3,), (1, 1), (2, 2), (3, 3), (1, 3), (3, 1))
+    few: tuple[Kernel, ...] = ((1,), (2,), (3,), (2, 2), (3, 3), (1, 3))
     carried: tuple[Kernel, ...] = ((1,), (2,), (3,))
     enlarged: tuple[Kernel, ...] = ((2,), (3,), (4,), (2, 2), (3, 3), (1, 3))
     strides: tuple[int, ...] = (1, 2)
@@ -68,6 +70,7 @@ FULL = Space()
 TINY = Space(
     sizes=(1, 2),
     kernels=((1,), (2,), (1, 1), (2, 1), (2, 2)),
+    few=((1,), (2,), (2, 1), (2, 2)),
     dilations=(1,),
     batch=(1,),
     joined=(2,),

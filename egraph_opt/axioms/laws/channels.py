@@ -35,16 +35,6 @@ def _binary(op: str) -> tuple[Axiom, ...]:
             "q == column(q[:1], length(p))",
             "q[0] in (1, size(x, 0))",
         ),
-        _law(
-            f"{name}-spreads-column",
-            f"{op}(x, Reshape(Expand(s, shape=t), shape=q))",
-            f"{op}(x, Reshape(s, shape=column(shape(s), length(q))))",
-            "length(t) == 1",
-            "rank(s) == 1",
-            "q == column(t, length(q))",
-            "length(q) <= rank(x)",
-            "size(x, -length(q)) == t[0]",
-        ),
     )
 
 
@@ -57,6 +47,17 @@ _MERGED = (
         "size(a, 0) == size(y, 0)",
         float_class="reassociate",
         source="TASO A24 with a bias",
+    ),
+)
+_SPREAD = (
+    _law(
+        "conv-bias-of-expanded",
+        "Conv(x, w, Expand(s, shape=t), **c)",
+        "Add(Conv(x, w, **c), Reshape(s, shape=column(shape(s), rank(x) - 1)))",
+        "rank(s) == 1",
+        "t == (size(w, 0),)",
+        definition=True,
+        source="ONNX operator specification and broadcasting",
     ),
 )
 _GEMM = (
@@ -136,4 +137,4 @@ _MATMUL = (
     ),
 )
 
-AXIOMS = (*_binary("Add"), *_binary("Mul"), *_MERGED, *_GEMM, *_MATMUL)
+AXIOMS = (*_binary("Add"), *_binary("Mul"), *_MERGED, *_SPREAD, *_GEMM, *_MATMUL)
