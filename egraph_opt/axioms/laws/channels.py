@@ -51,13 +51,14 @@ _MERGED = (
 )
 _SPREAD = (
     _law(
-        "conv-bias-of-expanded",
-        "Conv(x, w, Expand(s, shape=t), **c)",
-        "Add(Conv(x, w, **c), Reshape(s, shape=column(shape(s), rank(x) - 1)))",
+        "reshape-of-expanded-column",
+        "Reshape(Expand(s, shape=t), shape=q)",
+        "Expand(Reshape(s, shape=column(shape(s), length(q))), shape=q)",
         "rank(s) == 1",
-        "t == (size(w, 0),)",
-        definition=True,
-        source="ONNX operator specification and broadcasting",
+        "length(t) == 1",
+        "q == column(t, length(q))",
+        float_class="exact",
+        source="row-major layout",
     ),
 )
 _GEMM = (
