@@ -31,15 +31,11 @@ Peer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 def onnxsim(proto: onnx.ModelProto) -> onnx.ModelProto:
-    import onnxsim
-
-    return onnxsim.simplify(proto)[0]
+    return importlib.import_module("onnxsim").simplify(proto)[0]
 
 
 def onnxslim(proto: onnx.ModelProto) -> onnx.ModelProto:
-    import onnxslim
-
-    return cast(onnx.ModelProto, onnxslim.slim(proto))
+    return cast(onnx.ModelProto, importlib.import_module("onnxslim").slim(proto))
 
 
 PEERS: dict[str, Peer] = {"onnxsim": onnxsim, "onnxslim": onnxslim}
