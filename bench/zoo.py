@@ -10,6 +10,7 @@ optional packages (``pip install onnxsim onnxslim``); one that is missing or fai
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import time
 from collections.abc import Callable
