@@ -91,7 +91,7 @@ def residual(net: Net, batch: int, *, group: int, width: int) -> list[str]:
             stride = 2 if block == 0 and stage > 0 else 1
             y = net.relu(net.norm(net.conv(x, inner, 1, bias=False)))
             y = net.relu(net.norm(net.conv(y, inner, 3, stride, group=group, bias=False)))
-            y = net.norm(net.conv(y, out, 1, bias=False), scale=0.5)
+            y = net.norm(net.conv(y, out, 1, bias=False), scale=0.25)
             short = net.norm(net.conv(x, out, 1, stride, bias=False, gain=1.0)) if block == 0 else x
             x = net.relu(net.add(y, short))
     return [net.head(x, 1000)]
@@ -166,10 +166,10 @@ def nasnet_a(net: Net, batch: int) -> list[str]:
         return net.conv(deep, net.channels[y], 1, bias=False, gain=1.0)
 
     def squeeze(y: str, out: int) -> str:
-        return net.relu(net.conv(y, out, 1, bias=False))
+        return net.relu(net.conv(y, out, 1, bias=False, gain=1.0))
 
     def fit(previous: str, out: int, *, halve: bool) -> str:
-        return net.relu(net.conv(previous, out, 3, 2, bias=False)) if halve else squeeze(previous, out)
+        return net.relu(net.conv(previous, out, 3, 2, bias=False, gain=1.0)) if halve else squeeze(previous, out)
 
     def average(y: str, stride: int = 1) -> str:
         return net.pool("AveragePool", y, 3, stride, 1)

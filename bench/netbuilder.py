@@ -43,7 +43,7 @@ class Net:
 
     def constant(self, value: np.ndarray | float) -> str:
         """An initializer; a number gets the dtype of the network."""
-        array = np.asarray(value, self.dtype) if isinstance(value, float) else value
+        array = np.asarray(value, self.dtype if isinstance(value, float) else None)
         name = f"w{len(self._weights)}"
         self._weights.append(numpy_helper.from_array(array, name))
         return name
