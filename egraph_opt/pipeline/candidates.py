@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -64,7 +63,7 @@ class Proposer:
             proposal = self._propose(name, forbidden, costs)
             if proposal is None:
                 continue
-            identity = _identity(proposal.graph)
+            identity = proposal.graph.fingerprint()
             if identity not in seen:
                 seen.add(identity)
                 yield proposal
@@ -76,8 +75,8 @@ class Proposer:
         for family in self._families(best):
             name = f"without {family}"
             proposal = self._propose(name, self._base() | self.made_by({family}), self.prices.seconds)
-            if proposal is not None and _identity(proposal.graph) not in seen:
-                seen.add(_identity(proposal.graph))
+            if proposal is not None and proposal.graph.fingerprint() not in seen:
+                seen.add(proposal.graph.fingerprint())
                 yield proposal
                 if len(seen) > limit:
                     return
@@ -97,10 +96,10 @@ class Proposer:
 
     def _originals(self) -> set[str]:
         """Identities of the graph as it was, with constant expressions as they are and evaluated."""
-        seen = {_identity(self.frozen.graph)}
+        seen = {self.frozen.graph.fingerprint()}
         selection = self.frozen.selection_of_original()
         if len(selection.order(self.frozen.egraph)) == len(self.frozen.original_enodes()):
-            seen.add(_identity(self.frozen.rebuild(selection)))
+            seen.add(self.frozen.rebuild(selection).fingerprint())
         return seen
 
     def _plans(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
@@ -142,14 +141,3 @@ class Proposer:
         original = self.frozen.selection_of_original()
         chosen = original.choice[original.choice >= 0]
         return None if forbidden[chosen].any() else original
-
-
-def _identity(graph: TensorGraph) -> str:
-    """Equal for equal graphs, in whatever order their nodes stand."""
-    names: dict[int, str] = {}
-    for index in graph.live():
-        node = graph.nodes[index]
-        attrs = graph.constants[int(str(node.attrs[0]))].key if node.op == "Const" else node.attrs
-        said = repr((node.op, attrs, [names[i] for i in node.operands]))
-        names[index] = hashlib.sha256(said.encode()).hexdigest()
-    return " ".join(names[i] for i in graph.outputs)
