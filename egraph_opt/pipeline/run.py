@@ -33,6 +33,16 @@ SHARES = {"saturate": 0.25, "price": 0.6}
 """Points of a user's time limit at which saturation and pricing give way to what follows."""
 
 
+@dataclass(frozen=True)
+class Explored:
+    """A model, its e-graph, what the e-nodes cost, and the sizes at which they were priced."""
+
+    imported: Imported
+    frozen: Frozen
+    prices: Prices
+    sizes: dict[str, int]
+
+
 @dataclass
 class Run:
     """One model on its way. ``report`` grows with each stage and is whole whenever the run stops."""
@@ -51,22 +61,12 @@ class Run:
         Raises:
             UsageError: an option does not fit the model.
         """
-        self._start = time.monotonic()
-        with Worker() as worker:  # its imports run while the model is read
-            self._prepare()
-            with self._stage("import"):
-                imported = self._import()
-            try:
-                with self._stage("saturate"):
-                    saturation = self._saturate(imported, worker)
-            except BudgetError as error:
-                return self._original(Outcome.BUDGET, str(error))
-        self.frozen = saturation.frozen
-        with self._stage("sizes"):
-            sizes = self._sizes(imported)
-        with self._stage("price"):
-            self.prices = self._price(saturation.frozen, sizes)
-        proposer = self._proposer(imported, saturation.frozen, self.prices)
+        try:
+            found = self.explore()
+        except BudgetError as error:
+            return self._original(Outcome.BUDGET, str(error))
+        imported, sizes = found.imported, found.sizes
+        proposer = self._proposer(imported, found.frozen, found.prices)
         with self._stage("extract"):
             proposals = list(proposer.proposals(self.options.candidates))
         chooser = Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell)
@@ -75,6 +75,26 @@ class Run:
         with self._stage("choose"):
             choice = chooser.choose(entries)
         return self._conclude(imported, proposer, choice)
+
+    def explore(self) -> Explored:
+        """The first half of the way: every equal graph, with the price of each e-node.
+
+        Raises:
+            BudgetError: not even the graph itself fitted into the limits.
+            UsageError: an option does not fit the model.
+        """
+        self._start = time.monotonic()
+        with Worker() as worker:  # its imports run while the model is read
+            self._prepare()
+            with self._stage("import"):
+                imported = self._import()
+            with self._stage("saturate"):
+                self.frozen = self._saturate(imported, worker).frozen
+        with self._stage("sizes"):
+            sizes = self._sizes(imported)
+        with self._stage("price"):
+            self.prices = self._price(self.frozen, sizes)
+        return Explored(imported, self.frozen, self.prices, sizes)
 
     # --- stages
 
