@@ -92,6 +92,16 @@ class Problem:
         return [sorted({child for node in members for child in self.operands[node]}) for members in self.nodes]
 
     @cached_property
+    def operand_counts(self) -> list[int]:
+        """The number of operands of each e-node."""
+        return [len(children) for children in self.operands]
+
+    @cached_property
+    def leaves(self) -> list[int]:
+        """The usable e-nodes without operands."""
+        return [node for members in self.nodes for node in members if not self.operands[node]]
+
+    @cached_property
     def has_negative_costs(self) -> bool:
         return any(self.costs[node] < 0 for members in self.nodes for node in members)
 

@@ -14,10 +14,12 @@ from math import fsum, inf
 
 from egraph_opt.extraction.bounds import forced_classes, unavoidable_paths
 from egraph_opt.extraction.graph import immediate_dominators, strongly_connected
+from egraph_opt.extraction.landmarks import landmarks
 from egraph_opt.extraction.problem import Choice, Problem
 from egraph_opt.extraction.tree_greedy import cheapest_trees
 
 _MAX_ROUNDS = 20  # each round pays for itself only while it removes something; nearly always 3 to 6 are enough
+_MAX_LANDMARK_ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,26 @@ class Reduced:
         problem: classes that were removed have no e-nodes and are nobody's operand; operands are distinct.
         base: cost of what is selected in any case. A choice costs the original this much more than ``problem``.
         fixed: for each class that was removed although selections may need it, its e-node.
+        replaced: for each e-node that a sibling replaces at no higher cost, that sibling.
+        lower_bound: no selection that costs less than ``upper`` costs less than this; -inf with negative costs.
         removed: per step, how many e-nodes and operands it removed, over all rounds.
     """
 
     problem: Problem
     base: float
     fixed: dict[int, int]
+    replaced: dict[int, int]
+    lower_bound: float
     removed: dict[str, int]
+
+    def lower(self, choice: Sequence[int]) -> Choice:
+        """What is left of a choice for the original; -1 where that has to be completed."""
+        lowered = list(choice)
+        for cls, node in enumerate(lowered):
+            while node in self.replaced:
+                node = self.replaced[node]
+            lowered[cls] = node if not self.problem.nodes[cls] or node in self.problem.nodes[cls] else -1
+        return lowered
 
     def lift(self, original: Problem, choice: Sequence[int]) -> Choice:
         """The trimmed choice for ``original`` that a choice for ``problem`` stands for."""
@@ -44,15 +59,16 @@ class Reduced:
         return original.trim(lifted)
 
 
-def reduce(problem: Problem, upper: float = inf) -> Reduced:
-    """Applies all steps until none of them finds anything.
+def reduce(problem: Problem, upper: float = inf, stop: Callable[[], bool] = lambda: False) -> Reduced:
+    """Applies all steps until none of them finds anything, or ``stop()`` says so between two steps.
 
     With ``upper``, the cost of a known selection, e-nodes that only dearer selections contain go as well (if no
-    cost is negative): the known selection itself may not survive, the best cost does.
+    cost is negative). The known selection itself may not survive; one of no higher cost does.
     """
-    work = _Workspace(problem)
+    work = _Workspace(problem, upper)
     steps: dict[str, Callable[[], None]] = {
         "impossible": work.drop_impossible,
+        "too dear": work.drop_too_dear,
         "unreachable": work.drop_unreachable,
         "cyclic": work.drop_cyclic,
         "paid for": work.drop_paid_operands,
@@ -60,28 +76,49 @@ def reduce(problem: Problem, upper: float = inf) -> Reduced:
         "settled": work.settle_free_leaves,
         "merged": work.merge_single_nodes,
         "dominated": work.drop_dominated,
-        "too dear": lambda: work.drop_too_dear(upper),
     }
     if work.signed:
         del steps["dominated"], steps["too dear"]
-    removed = dict.fromkeys(steps, 0)
+    removed = dict.fromkeys([*steps, "landmarks"], 0)
+    for _ in range(_MAX_LANDMARK_ROUNDS):
+        _repeat(work, steps, removed, stop)
+        if work.signed or stop():
+            break
+        before = work.size()
+        work.drop_beside_landmarks(stop)
+        removed["landmarks"] += before - work.size()
+        if work.size() > 0.95 * before:
+            break
+    if removed["landmarks"] and not stop():
+        _repeat(work, steps, removed, stop)
+    return work.finish(removed)
+
+
+def _repeat(
+    work: _Workspace, steps: dict[str, Callable[[], None]], removed: dict[str, int], stop: Callable[[], bool]
+) -> None:
+    """Rounds of ``steps`` until one of them removes nothing."""
     before = work.size()
     for _ in range(_MAX_ROUNDS):
         at_start = before
         for name, step in steps.items():
+            if stop():
+                return
             step()
             after = work.size()
             removed[name] += before - after
             before = after
         if before == at_start:
-            break
-    return work.finish(removed)
+            return
 
 
 class _Workspace:
     """A problem that changes: ``nodes`` and ``operands`` shrink, costs move towards the roots."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, upper: float) -> None:
+        self.upper = upper
+        self.lower_bound = -inf
+        self.replaced: dict[int, int] = {}
         self.owner = problem.owner
         self.signed = problem.has_negative_costs
         self.costs = list(problem.costs)
@@ -99,7 +136,8 @@ class _Workspace:
         return Problem(self.costs, [tuple(sorted(o)) for o in self.operands], self.owner, self.nodes, list(self.roots))
 
     def finish(self, removed: dict[str, int]) -> Reduced:
-        return Reduced(self.problem(), fsum(self.base), self.fixed, {k: v for k, v in removed.items() if v})
+        removed = {step: count for step, count in removed.items() if count}
+        return Reduced(self.problem(), fsum(self.base), self.fixed, self.replaced, self.lower_bound, removed)
 
     def keep(self, wanted: Callable[[int], bool]) -> None:
         self.nodes = [[node for node in members if wanted(node)] for members in self.nodes]
@@ -249,26 +287,40 @@ class _Workspace:
             }
             self.nodes[cls] = sorted(self._undominated(ranked, prices))
 
-    def drop_too_dear(self, upper: float) -> None:
+    def drop_too_dear(self) -> None:
         """E-nodes whose dearest unavoidable path costs more than a known selection."""
         paths = unavoidable_paths(self.problem())
-        limit = upper - fsum(self.base) + 1e-9 * abs(upper)  # rounding must not cut off the known selection
-        self.keep(lambda node: self.costs[node] + max((paths[d] for d in self.operands[node]), default=0.0) <= limit)
+        left = self._left_over(0.0)
+        self.keep(lambda node: self.costs[node] + max((paths[d] for d in self.operands[node]), default=0.0) <= left)
+
+    def drop_beside_landmarks(self, stop: Callable[[], bool]) -> None:
+        """E-nodes that cost more, beside what the landmarks pay for, than a known selection leaves."""
+        problem = self.problem()
+        found = landmarks(problem, enough=self._left_over(0.0), stop=stop)
+        self.lower_bound = max(self.lower_bound, min(self.upper, fsum([*self.base, found.bound])))
+        left = self._left_over(found.bound)
+        self.keep(lambda node: found.left[node] <= left)
+
+    def _left_over(self, bound: float) -> float:
+        """What a known selection costs beyond ``bound``; rounding must not cut off that selection."""
+        return self.upper - fsum(self.base) - bound + 1e-9 * abs(self.upper)
 
     def _undominated(self, ranked: Sequence[int], prices: dict[int, float]) -> list[int]:
         kept: list[int] = []
-        by_operands: set[frozenset[int]] = set()
+        by_operands: dict[frozenset[int], int] = {}
         for node in ranked:
             operands, cost = self.operands[node], self.costs[node]
             if operands in by_operands:
+                self.replaced[node] = by_operands[operands]
                 continue
             for sibling in kept[:_MAX_COMPARED]:
                 extra = self.operands[sibling] - operands
                 if not extra or self.costs[sibling] + sum(prices[child] for child in extra) <= cost:
+                    self.replaced[node] = sibling
                     break
             else:
                 kept.append(node)
-                by_operands.add(operands)
+                by_operands[operands] = node
         return kept
 
 
