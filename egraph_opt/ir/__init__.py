@@ -2,7 +2,7 @@
 
 from egraph_opt.ir.graph import AttrValue, Constant, Node, TensorGraph
 from egraph_opt.ir.interning import Interner
-from egraph_opt.ir.sizes import Size, SizeExpr, evaluate, floordiv, product, symbol
+from egraph_opt.ir.sizes import Size, SizeExpr, evaluate, floordiv, product, substitute, symbol
 from egraph_opt.ir.types import FLOATS, INTEGERS, NUMERIC, OpaqueType, TensorType, TupleType, Type
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "evaluate",
     "floordiv",
     "product",
+    "substitute",
     "symbol",
 ]

@@ -139,6 +139,22 @@ def evaluate(size: Size, values: Mapping[str, int]) -> int:
     return total
 
 
+def substitute(size: Size, values: Mapping[str, Size]) -> Size:
+    """``size`` with the symbols that ``values`` names replaced."""
+    if isinstance(size, int):
+        return size
+    total: Size = 0
+    for monomial, coefficient in size.terms:
+        part: Size = coefficient
+        for atom in monomial:
+            if isinstance(atom, str):
+                part = part * values.get(atom, symbol(atom))
+            else:
+                part = part * floordiv(substitute(atom.numerator, values), substitute(atom.denominator, values))
+        total = total + part
+    return total
+
+
 def _terms(size: Size) -> tuple[tuple[Monomial, int], ...]:
     if isinstance(size, SizeExpr):
         return size.terms

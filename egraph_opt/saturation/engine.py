@@ -31,7 +31,8 @@ class Problem:
 
     Attributes:
         splats: for ``Const`` nodes all of whose elements are one number: that number, by node index.
-        merges: names of rules that merge operators sharing an operand (many at once, see ``merge``).
+        sides: the nodes of each of the graphs in here; operators that share an operand are merged (many at once, see
+            ``merge``) when they are in one of them.
     """
 
     nodes: tuple[Node, ...]
@@ -39,6 +40,7 @@ class Problem:
     outputs: tuple[int, ...]
     splats: dict[int, float]
     rules: tuple[Rule, ...]
+    sides: tuple[frozenset[int], ...]
 
 
 @dataclass
@@ -213,7 +215,10 @@ class Engine:
         }
         made: dict[str, int] = {}
         lines: list[str] = []
-        for found in find_merges(self.problem.nodes, self.problem.types, canonical, self.rules):
+        problem = self.problem
+        for found in (
+            m for side in problem.sides for m in find_merges(problem.nodes, problem.types, canonical, self.rules, side)
+        ):
             if found.members not in self._merged:
                 self._merged.add(found.members)
                 made[found.rule] = made.get(found.rule, 0) + 1

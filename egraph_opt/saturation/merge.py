@@ -8,7 +8,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from egraph_opt.ir import AttrValue, Node, TensorType, Type
@@ -58,9 +58,14 @@ FORMS: dict[str, MergeForm] = {
 
 
 def find_merges(
-    nodes: Sequence[Node], types: Sequence[Type], canonical: Mapping[int, object], rules: Sequence[Rule]
+    nodes: Sequence[Node],
+    types: Sequence[Type],
+    canonical: Mapping[int, object],
+    rules: Sequence[Rule],
+    among: Collection[int],
 ) -> Iterator[Merge]:
-    """Every merge that the multi-root ``rules`` allow among ``nodes``; equal operands are told by ``canonical``."""
+    """Every merge that the multi-root ``rules`` allow of the nodes ``among``; equal operands are told by
+    ``canonical``."""
     for rule in rules:
         form = FORMS.get(rule.name)
         if form is None or len(rule.lhs) < 2:
@@ -68,7 +73,7 @@ def find_merges(
         arity = len(getattr(rule.lhs[0], "operands", ()))
         groups: dict[object, list[int]] = {}
         for index, node in enumerate(nodes):
-            if node.op == form.op and len(node.operands) == arity:
+            if index in among and node.op == form.op and len(node.operands) == arity:
                 key = _group(node, types, canonical, form, nodes)
                 if key is not None:
                     groups.setdefault(key, []).append(index)

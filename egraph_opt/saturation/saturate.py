@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
@@ -100,11 +100,14 @@ def saturate(
     *,
     worker: Worker | None = None,
     guard_cancellation: bool = True,
+    sides: Sequence[Collection[int]] = (),
     on_progress: Callable[[IterationReport], None] | None = None,
 ) -> Saturation:
     """Every graph that ``rules`` make equal to ``graph``, within ``limits``.
 
     The worker may run out of time or memory, crash or be killed: the e-graph of its last finished iteration is kept.
+    Where the graph is several graphs in one, ``sides`` holds the nodes of each: operators that share an operand are
+    merged within a side, as they would be without the other.
 
     Raises:
         BudgetError: not even the graph itself fitted into the limits.
@@ -112,7 +115,9 @@ def saturate(
     limits = limits or Limits()
     start = time.monotonic()
     with worker or Worker() as running:
-        snapshot, iterations, reason, detail = _converse(running, Job(_problem(graph, rules), limits), on_progress)
+        snapshot, iterations, reason, detail = _converse(
+            running, Job(_problem(graph, rules, sides), limits), on_progress
+        )
     if snapshot is None:
         if reason == StopReason.FAILED:
             raise EgraphOptError(f"the saturation worker failed before it had the graph: {detail}")
@@ -129,7 +134,7 @@ def saturate(
     return Saturation(frozen, report)
 
 
-def _problem(graph: TensorGraph, rules: Sequence[Rule]) -> Problem:
+def _problem(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collection[int]] = ()) -> Problem:
     splats: dict[int, float] = {}
     for index, (node, type_) in enumerate(zip(graph.nodes, graph.types, strict=True)):
         if node.op != "Const" or not isinstance(type_, TensorType):
@@ -139,7 +144,8 @@ def _problem(graph: TensorGraph, rules: Sequence[Rule]) -> Problem:
             array = np.asarray(graph.value(index)).reshape(-1)
             if elements == 1 or bool((array == array[0]).all()):
                 splats[index] = float(array[0])
-    return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, tuple(rules))
+    within = tuple(map(frozenset, sides)) or (frozenset(range(len(graph.nodes))),)
+    return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, tuple(rules), within)
 
 
 def _converse(

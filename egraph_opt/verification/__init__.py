@@ -3,15 +3,18 @@
 from egraph_opt.verification.compare import Numerics
 from egraph_opt.verification.feeds import Kind, input_types, random_feeds, symbols
 from egraph_opt.verification.interface import interface_difference, overridable_inputs, required_inputs
+from egraph_opt.verification.prove import Equality, OutputEquality, prove
 from egraph_opt.verification.serialize import Runnable, checker_complaint, runnable
 from egraph_opt.verification.sizes import alternative_sizes, default_sizes
 from egraph_opt.verification.verdict import Evidence, Verdict
 from egraph_opt.verification.verify import verify
 
 __all__ = [
+    "Equality",
     "Evidence",
     "Kind",
     "Numerics",
+    "OutputEquality",
     "Runnable",
     "Verdict",
     "alternative_sizes",
@@ -20,6 +23,7 @@ __all__ = [
     "input_types",
     "interface_difference",
     "overridable_inputs",
+    "prove",
     "random_feeds",
     "required_inputs",
     "runnable",
