@@ -253,7 +253,7 @@ def _leaves_batch_alone(axiom: Axiom) -> bool:
 
 
 def _of_weights(axiom: Axiom, concat: App) -> bool:
-    """Whether the concatenated tensors are weights: second operands of convolutions, on either side."""
+    """Whether the concatenated tensors are weights or biases of convolutions, on either side."""
     apps = [p for side in (axiom.lhs, axiom.rhs) for q in side for p in walk(q) if isinstance(p, App)]
-    weights = {id(a.operands[1]) for a in apps if a.op in ("Conv", "FusedConv")}
+    weights = {id(o) for a in apps if a.op in ("Conv", "FusedConv") for o in a.operands[1:]}
     return id(concat) in weights

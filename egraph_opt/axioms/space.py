@@ -22,7 +22,8 @@ class Space:
         sizes: of every axis of an operand.
         ranks: of tensors whose operators accept any.
         kernels: per number of spatial axes.
-        few: kernels where other choices multiply them: pools, which have flags, and inputs that are padded apart.
+        few: kernels where other choices multiply them: pools, which have flags, inputs that are padded apart, and
+            blocks, where an axiom applies three or more convolutions or pools.
         carried: kernels of convolutions that an axiom only names, where both sides compute the same one.
         enlarged: kernels that a smaller one is padded to.
         strides, dilations: the same on every spatial axis.
@@ -37,10 +38,10 @@ class Space:
 
     sizes: tuple[int, ...] = (1, 2, 3, 4)
     ranks: tuple[int, ...] = (0, 1, 2, 3, 4)
-    kernels: tuple[Kernel, ...] = ((1,), (2,), (3,), (1, 1), (2, 2), (3, 3), (1, 3), (3, 1))
-    few: tuple[Kernel, ...] = ((1,), (2,), (3,), (2, 2), (3, 3), (1, 3))
+    kernels: tuple[Kernel, ...] = ((1,), (2,), (3,), (1, 1), (3, 3), (2, 3))
+    few: tuple[Kernel, ...] = ((1,), (2,), (3,), (2, 3))
     carried: tuple[Kernel, ...] = ((1,), (2,), (3,))
-    enlarged: tuple[Kernel, ...] = ((2,), (3,), (4,), (2, 2), (3, 3), (1, 3))
+    enlarged: tuple[Kernel, ...] = ((2,), (3,), (3, 3), (2, 3))
     strides: tuple[int, ...] = (1, 2)
     dilations: tuple[int, ...] = (1, 2)
     pads: tuple[str, ...] = ("none", "symmetric", "SAME_UPPER", "SAME_LOWER", "asymmetric", "more than half the kernel")

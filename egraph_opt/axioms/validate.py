@@ -30,11 +30,12 @@ from egraph_opt.axioms.evaluate import (
 )
 from egraph_opt.axioms.exact import applies, exact_inputs, exact_value
 from egraph_opt.axioms.record import Axiom
-from egraph_opt.axioms.space import FULL, TINY, Space
+from egraph_opt.axioms.space import FULL, TINY, Kernel, Space
 from egraph_opt.terms import App, Case
 from egraph_opt.terms.expressions import Undefined
 from egraph_opt.terms.pattern import walk
 
+SPATIAL = frozenset({"Conv", "MaxPool", "AveragePool"})
 EXACT_CASES = 40
 """Small shapes per axiom that are compared as polynomials."""
 
@@ -76,8 +77,7 @@ def validate(axiom: Axiom, *, sample: int | None = None, seed: int = 0, space: S
     started, how = time.process_time(), method(axiom)
     exact = combinations = 0
     rng = np.random.default_rng([seed, *axiom.name.encode()])
-    if any(isinstance(p, App) and p.op == "FusedConv" for p in walk(axiom.rhs[0])):
-        space = dataclasses.replace(space, kernels=space.carried)
+    space = dataclasses.replace(space, kernels=_kernels(axiom, space))
     cases_of = Enumeration(axiom, space, rng if sample is not None else None)
     weight = len(space.batch) if cases_of.stacks else 1
     found = ""
@@ -96,6 +96,14 @@ def validate(axiom: Axiom, *, sample: int | None = None, seed: int = 0, space: S
     if not found and not combinations:
         found = "no shapes fit its left side and conditions"
     return Report(axiom.name, axiom.family, how, exact, combinations, cases_of.skipped, found, seconds)
+
+
+def _kernels(axiom: Axiom, space: Space) -> tuple[Kernel, ...]:
+    """The kernels that an axiom is tried with."""
+    used = [p.op for side in (*axiom.lhs, *axiom.rhs) for p in walk(side) if isinstance(p, App)]
+    if "FusedConv" in used:
+        return space.carried
+    return space.few if sum(op in SPATIAL for op in used) >= 3 else space.kernels
 
 
 def _terms(axiom: Axiom, case: Case) -> tuple[Term, Term] | None:
