@@ -10,12 +10,12 @@ A child is written as the id of *some* e-node of the operand class. Other keys a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan
 from os import PathLike
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -44,15 +44,35 @@ class SerializedEGraph:
     class_ids: tuple[str, ...]
 
 
+class _Record(NamedTuple):
+    """One e-node of the file, checked as far as that needs no other."""
+
+    op: str
+    eclass: str
+    children: tuple[str, ...]
+    cost: float
+    subsumed: bool
+
+
 def read_egraph(path: str | PathLike[str]) -> SerializedEGraph:
     """Reads a JSON file; subsumed e-nodes are dropped.
+
+    E-nodes become compact records while the file is parsed: a million of them need some hundred megabytes.
 
     Raises:
         InvalidEGraphError: the file cannot be read, is not JSON, or is not an e-graph; the message names the file
             and the e-node.
     """
+    texts: dict[str, str] = {}
+
+    def compact(value: dict[str, object]) -> object:
+        try:
+            return _record("", value, texts)
+        except InvalidEGraphError:
+            return value  # no e-node, or a wrong one: its name is known later
+
     try:
-        data: object = json.loads(Path(path).read_bytes())
+        data: object = json.loads(Path(path).read_bytes(), object_hook=compact)
     except OSError as error:
         raise InvalidEGraphError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -70,30 +90,62 @@ def egraph_from_json(data: object) -> SerializedEGraph:
         InvalidEGraphError: it stands for none; the message names the e-node.
     """
     document = _mapping(data, "the document")
+    texts: dict[str, str] = {}
     records = {
-        name: _mapping(record, f"e-node {name!r}")
+        name: record if isinstance(record, _Record) else _record(name, record, texts)
         for name, record in _mapping(document.get("nodes"), "'nodes'").items()
     }
-    classes = {name: _text(record.get("eclass"), f"'eclass' of e-node {name!r}") for name, record in records.items()}
-    numbers = {cls: number for number, cls in enumerate(dict.fromkeys(classes.values()))}
-    kept = [name for name, record in records.items() if record.get("subsumed", False) is not True]
-    nodes: list[tuple[str, int, list[int]]] = []
-    for name in kept:
-        record = records[name]
-        children: list[int] = []
-        for child in _sequence(record.get("children", []), f"'children' of e-node {name!r}"):
-            if not isinstance(child, str) or child not in classes:
+    numbers = {cls: number for number, cls in enumerate(dict.fromkeys(record.eclass for record in records.values()))}
+    class_of = {name: numbers[record.eclass] for name, record in records.items()}
+    kept = {name: record for name, record in records.items() if not record.subsumed}
+    egraph = EGraph(
+        np.fromiter((class_of[name] for name in kept), np.int64, len(kept)),
+        np.cumsum([0, *(len(record.children) for record in kept.values())], dtype=np.int64),
+        np.fromiter(_operands(kept, class_of), np.int64),
+        np.array(_roots(document.get("root_eclasses", []), numbers, kept), np.int64),
+        tuple(record.op for record in kept.values()),
+        len(numbers),
+    )
+    costs = np.fromiter((record.cost for record in kept.values()), np.float64, len(kept))
+    return SerializedEGraph(egraph, costs, tuple(kept), tuple(numbers))
+
+
+def _record(name: str, value: object, texts: dict[str, str]) -> _Record:
+    """A checked e-node; equal texts share the one in ``texts``."""
+    record = _mapping(value, f"e-node {name!r}")
+    eclass = _text(record.get("eclass"), f"'eclass' of e-node {name!r}")
+    op = _text(record.get("op"), f"'op' of e-node {name!r}")
+    children = _sequence(record.get("children", []), f"'children' of e-node {name!r}")
+    for child in children:
+        if not isinstance(child, str):
+            raise InvalidEGraphError(f"e-node {name!r} has child {child!r}, which is not the id of an e-node")
+    return _Record(
+        texts.setdefault(op, op),
+        texts.setdefault(eclass, eclass),
+        tuple(texts.setdefault(child, child) for child in cast("Sequence[str]", children)),
+        _cost(name, record.get("cost", 1.0)),
+        record.get("subsumed", False) is True,
+    )
+
+
+def _operands(kept: Mapping[str, _Record], class_of: Mapping[str, int]) -> Iterator[int]:
+    for name, record in kept.items():
+        for child in record.children:
+            if child not in class_of:
                 raise InvalidEGraphError(f"e-node {name!r} has child {child!r}, which is not the id of an e-node")
-            children.append(numbers[classes[child]])
-        nodes.append((_text(record.get("op"), f"'op' of e-node {name!r}"), numbers[classes[name]], children))
-    populated = {cls for _, cls, _ in nodes}
+            yield class_of[child]
+
+
+def _roots(value: object, numbers: Mapping[str, int], kept: Mapping[str, _Record]) -> list[int]:
+    populated = {record.eclass for record in kept.values()}
     roots: list[int] = []
-    for root in _sequence(document.get("root_eclasses", []), "'root_eclasses'"):
-        if not isinstance(root, str) or numbers.get(root) not in populated:
-            raise InvalidEGraphError(f"root class {root!r} has no e-node")
+    for root in _sequence(value, "'root_eclasses'"):
+        if not isinstance(root, str) or root not in numbers:
+            raise InvalidEGraphError(f"root class {root!r} has no e-node; roots must be canonical ids of classes")
+        if root not in populated:
+            raise InvalidEGraphError(f"root class {root!r} has no e-node that is not subsumed")
         roots.append(numbers[root])
-    costs = np.array([_cost(name, records[name].get("cost", 1.0)) for name in kept], np.float64)
-    return SerializedEGraph(EGraph.build(nodes, roots, len(numbers)), costs, tuple(kept), tuple(numbers))
+    return roots
 
 
 def write_egraph(path: str | PathLike[str], egraph: EGraph, costs: Floats) -> None:

@@ -61,12 +61,13 @@ def test_subsumed_e_nodes_are_dropped_but_still_stand_for_their_class() -> None:
         (["nodes", "b.0"], [], "e-node 'b.0' must be an object"),
         (["nodes", "b.0", "subsumed"], True, "root class 'b' has no e-node"),
         (["nodes"], [], "'nodes' must be an object"),
-        (["root_eclasses"], ["z"], "root class 'z' has no e-node"),
+        (["root_eclasses"], ["z"], "root class 'z' has no e-node; roots must be canonical"),
+        (["root_eclasses"], ["a.0"], "root class 'a.0' has no e-node"),
         (["root_eclasses"], [["b"]], "root class"),
         (["root_eclasses"], "b", "'root_eclasses' must be a list"),
     ],
 )
-def test_what_is_wrong_is_named(path: list[str], value: object, message: str) -> None:
+def test_what_is_wrong_is_named(path: list[str], value: object, message: str, tmp_path: Path) -> None:
     data: Any = document()
     at = data
     for key in path[:-1]:
@@ -74,6 +75,16 @@ def test_what_is_wrong_is_named(path: list[str], value: object, message: str) ->
     at[path[-1]] = value
     with pytest.raises(InvalidEGraphError, match=message):
         egraph_from_json(data)
+    (tmp_path / "e.json").write_text(json.dumps(data))
+    with pytest.raises(InvalidEGraphError, match=r"e\.json: .*" + message):
+        read_egraph(tmp_path / "e.json")
+
+
+def test_names_that_look_like_keys_of_e_nodes(tmp_path: Path) -> None:
+    nodes = {"op": {"op": "f", "children": ["eclass"], "eclass": "op"}, "eclass": {"op": "x", "eclass": "eclass"}}
+    data = {"nodes": nodes, "root_eclasses": ["op"], "class_data": {"op": {"op": "f", "eclass": "op"}}}
+    (tmp_path / "e.json").write_text(json.dumps(data))
+    assert read_egraph(tmp_path / "e.json").class_ids == ("op", "eclass")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
