@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import onnx_ir
@@ -15,7 +16,7 @@ from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.report import Candidate, ModelFacts
 from egraph_opt.runtime import RaceResult, halving
-from egraph_opt.verification import Verdict, random_feeds, runnable, verify
+from egraph_opt.verification import Runnable, Verdict, alternative_sizes, random_feeds, runnable, symbols, verify
 
 ORIGINAL = "original"
 
@@ -118,8 +119,6 @@ class Chooser:
         )
 
     def _verified_sizes(self) -> list[Mapping[str, int]]:
-        from egraph_opt.verification import alternative_sizes, symbols
-
         names = symbols(self.imported.model)
         chosen = {n: self.sizes[n] for n in names if n in self.sizes}
         if not names:
@@ -149,8 +148,8 @@ class Chooser:
             budget = max(min(budget, (self.deadline - time.monotonic()) * 0.6), 0.5)
         with _all_runnable([self.imported.model, *(e.model for e in entries)]) as sources:
             named = dict(zip([ORIGINAL, *(e.row.name for e in entries)], sources, strict=True))
-            runs = {name: source for name, source in named.items() if name == ORIGINAL or _runs(source, feeds)}
-            if not _runs(named[ORIGINAL], feeds) or len(runs) < 2:
+            runs = {name: source for name, source in named.items() if name == ORIGINAL or source.runs(feeds)}
+            if not named[ORIGINAL].runs(feeds) or len(runs) < 2:
                 return None
             return halving(
                 {name: source.source for name, source in runs.items()},
@@ -190,22 +189,8 @@ BISECT_RULES = 12
 """How many rules are tried, one by one, to find the one behind a wrong candidate."""
 
 
-def _runs(source: object, feeds: Mapping[str, object]) -> bool:
-    from egraph_opt.runtime import run_session
-
-    try:
-        run_session(source.open(optimize=True), feeds)  # type: ignore[attr-defined, arg-type]
-    except Exception:  # noqa: BLE001 - ONNX Runtime's errors have no common base class, and the answer is no
-        return False
-    return True
-
-
-def _all_runnable(models: Sequence[onnx_ir.Model]):  # type: ignore[no-untyped-def]
-    from contextlib import ExitStack, contextmanager
-
-    @contextmanager
-    def opened():  # type: ignore[no-untyped-def]
-        with ExitStack() as stack:
-            yield [stack.enter_context(runnable(model)) for model in models]
-
-    return opened()
+@contextmanager
+def _all_runnable(models: Sequence[onnx_ir.Model]) -> Generator[list[Runnable]]:
+    """The models, each ready to be opened while the context lasts."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(runnable(model)) for model in models]

@@ -13,13 +13,16 @@ STORE_ALWAYS = 16 * 2**10
 """Bytes up to which a value is stored whatever it was made from; above, it may not outgrow its operands."""
 
 
-def fold_constants(graph: TensorGraph) -> TensorGraph:
-    """The same graph with small constant expressions evaluated, in their own dtype. Outputs and names stay."""
+def fold_constants(graph: TensorGraph, *, everything: bool = False) -> TensorGraph:
+    """The same graph with small constant expressions evaluated, in their own dtype. Outputs and names stay.
+
+    ``everything`` evaluates large ones as well.
+    """
     new = TensorGraph(opaques=graph.opaques)
     place: list[int] = []
     for index, (node, type_) in enumerate(zip(graph.nodes, graph.types, strict=True)):
         operands = [place[i] for i in node.operands]
-        folded = _fold(node, type_, operands, new) if isinstance(type_, TensorType) else None
+        folded = _fold(node, type_, operands, new, everything) if isinstance(type_, TensorType) else None
         if folded is not None:
             place.append(new.constant(folded))
         elif node.op == "Const":
@@ -32,13 +35,13 @@ def fold_constants(graph: TensorGraph) -> TensorGraph:
     return new
 
 
-def _fold(node: Node, type_: TensorType, operands: list[int], new: TensorGraph) -> Constant | None:
+def _fold(node: Node, type_: TensorType, operands: list[int], new: TensorGraph, everything: bool) -> Constant | None:
     if node.op in ("Input", "Const", "Opaque", "Get") or not type_.is_static:
         return None
     if any(new.nodes[i].op != "Const" for i in operands):
         return None
     sources = sum(int(str(t.bytes)) for t in (new.types[i] for i in operands) if isinstance(t, TensorType))
-    if int(str(type_.bytes)) > min(LIMIT, max(STORE_ALWAYS, sources)):
+    if not everything and int(str(type_.bytes)) > min(LIMIT, max(STORE_ALWAYS, sources)):
         return None
     values = [new.value(i) for i in operands]
     result = operator(node.op).evaluate(node.attrs, values)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ import onnx
 import onnx_ir
 import onnxruntime as ort
 
-from egraph_opt.runtime import open_session
+from egraph_opt.runtime import Array, open_session, run_session
 
 INLINE_LIMIT = 1_500_000_000
 """Bytes of weights that still go through protobuf, which ends at 2 GiB."""
@@ -38,6 +38,14 @@ class Runnable:
         return open_session(
             self.source, optimize=optimize, threads=threads, spinning=False, external_folder=self.folder
         )
+
+    def runs(self, feeds: Mapping[str, Array]) -> bool:
+        """Whether ONNX Runtime, at its highest level, runs the model on ``feeds``."""
+        try:
+            run_session(self.open(optimize=True), feeds)
+        except Exception:  # noqa: BLE001 - ONNX Runtime's errors have no common base class, and the answer is no
+            return False
+        return True
 
 
 @contextmanager
