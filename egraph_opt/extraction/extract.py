@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from egraph_opt.egraph import EGraph, Selection, SelectionError, selection_cost
 from egraph_opt.errors import UsageError
 from egraph_opt.extraction.problem import Choice, NoExtractionError, Problem
 from egraph_opt.extraction.registry import get_extractor
-from egraph_opt.extraction.result import Answer, Clock, Extraction, Extractor, Status, relative_gap
+from egraph_opt.extraction.result import Answer, Clock, Extraction, Extractor, Moment, Status, relative_gap
 from egraph_opt.extraction.tree_greedy import cheapest_trees, complete
 
 _PROVEN = 1e-9  # relative: what double precision and the solver's tolerances can tell apart
@@ -24,21 +26,24 @@ def extract(
     seed: int = 0,
     forbidden: NDArray[np.bool_] | None = None,
     warm_start: Selection | None = None,
+    on_moment: Callable[[Moment], None] | None = None,
 ) -> Extraction:
     """The cheapest acyclic selection that a strategy finds, where each selected e-node counts once.
 
-    The same arguments give the same selection, unless the time limit ends the search.
+    The same arguments give the same selection, unless the time limit ends the search or the strategy says otherwise.
+    A KeyboardInterrupt ends the search with the best answer so far.
 
     Args:
         egraph: n e-nodes, any number of roots, repetitions allowed.
         costs: (n,) cost per e-node in any unit; +inf for an e-node that must not be selected.
         extractor: name of a strategy, or one from ``get_extractor``.
         time_limit: seconds after which the best answer so far is returned; None waits for the strategy to end.
-            Reading and reducing the e-graph is never cut short.
+            Reading the e-graph and a first greedy answer are never cut short.
         seed: for strategies that make random choices.
         forbidden: (n,) true for e-nodes that must not be selected.
         warm_start: an answer to start from. Unless the strategy says otherwise, the result is not worse than it;
             if it cannot be used as it is, what can be used of it is.
+        on_moment: called with each better cost or lower bound, by strategies that tell.
 
     Raises:
         UsageError: an array has the wrong shape, a cost is NaN or -inf, costs are negative where the strategy
@@ -48,19 +53,25 @@ def extract(
     strategy = get_extractor(extractor) if isinstance(extractor, str) else extractor
     if time_limit is not None and not time_limit >= 0:
         raise UsageError(f"the time limit must be a number of seconds, zero or more, not {time_limit}")
-    clock = Clock(time_limit)
+    clock = Clock(time_limit, on_moment=on_moment)
     with clock.stage("read"):
         problem = Problem.build(egraph, costs, forbidden)
         if problem.has_negative_costs and not strategy.takes_negative_costs:
             raise UsageError(f"extractor {strategy.name!r} is not right with negative costs; use 'ilp'")
-        start = _checked_start(egraph, problem, warm_start)
-    answer = strategy.solve(problem, clock, seed=seed, warm_start=start) if problem.roots else Answer(start or [], 0.0)
+        trees, start = _checked_starts(egraph, problem, warm_start)
+    try:
+        answer = strategy.solve(problem, clock, seed=seed, warm_start=start) if problem.roots else Answer(trees, 0.0)
+    except KeyboardInterrupt:
+        for choice in (trees, start):
+            if choice is not None:
+                clock.found(problem, choice)
+        answer = Answer(clock.best or trees, clock.lower_bound, interrupted=True)
     with clock.stage("check"):
         return _checked(egraph, costs, problem, answer, strategy.name, clock)
 
 
-def _checked_start(egraph: EGraph, problem: Problem, warm_start: Selection | None) -> Choice | None:
-    """The warm start made closed and acyclic; None without one.
+def _checked_starts(egraph: EGraph, problem: Problem, warm_start: Selection | None) -> tuple[Choice, Choice | None]:
+    """A choice of cheapest trees, and the warm start made closed and acyclic; None without one.
 
     Raises:
         NoExtractionError: a root has no acyclic selection of finite cost, with or without a warm start.
@@ -72,13 +83,14 @@ def _checked_start(egraph: EGraph, problem: Problem, warm_start: Selection | Non
                 f"root class {root} cannot be computed: each of its e-nodes is forbidden, has infinite cost, "
                 "or needs a class that cannot be computed without it"
             )
+    trees = problem.trim(choice)
     if warm_start is None:
-        return None
+        return trees, None
     if warm_start.choice.shape != (egraph.class_count,):
         raise UsageError(
             f"a warm start has one entry per e-class: shape ({egraph.class_count},), not {warm_start.choice.shape}"
         )
-    return problem.trim(complete(problem, warm_start.choice.tolist()))
+    return trees, problem.trim(complete(problem, warm_start.choice.tolist()))
 
 
 def _checked(
@@ -94,6 +106,9 @@ def _checked(
     lower_bound = min(answer.lower_bound, cost)
     if relative_gap(cost, lower_bound) <= _PROVEN:
         lower_bound, status = cost, Status.OPTIMAL
+    elif answer.interrupted:
+        status = Status.INTERRUPTED
     else:
         status = Status.TIME_LIMIT if answer.timed_out else Status.FEASIBLE
-    return Extraction(selection, cost, lower_bound, status, clock.seconds, name, answer.notes)
+    moments = tuple(clock.trace)
+    return Extraction(selection, cost, lower_bound, status, clock.seconds, name, answer.notes, moments)

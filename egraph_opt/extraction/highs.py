@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 import highspy
 import numpy as np
@@ -34,12 +35,18 @@ class Solution:
         bound: no feasible point has a lower objective; -inf if the solver failed.
         finished: whether the solver proved that ``values`` is best.
         timed_out: whether it did not because of the time limit.
+        reduced_costs: (columns,) of a relaxation: what a column adds at least to the bound, per unit.
     """
 
     values: NDArray[np.float64] | None
     bound: float
     finished: bool
     timed_out: bool
+    reduced_costs: list[float] = field(default_factory=list[float])
+
+
+Stream = Callable[[list[float] | None, float], None]
+"""Takes a better point while the solver runs (or None), and the lower bound; -inf if there is none yet."""
 
 
 class _QuietHighs(highspy.Highs):
@@ -70,6 +77,7 @@ class BinaryProgram:
         solver.addCols(count, self._objective, np.zeros(count), np.ones(count), 0, none, none, np.empty(0))
         self._solver = solver
         self._count = count
+        self.forbidden: set[int] = set()
         self.add_rows(rows)
 
     def add_rows(self, rows: Iterable[Row]) -> None:
@@ -83,22 +91,38 @@ class BinaryProgram:
         upper = np.array([row.upper for row in rows], np.float64)
         self._solver.addRows(len(rows), lower, upper, len(columns), starts, columns, coefficients)
 
+    def forbid(self, columns: Iterable[int]) -> None:
+        """Fixes columns to 0."""
+        fresh = np.array(sorted(set(columns).difference(self.forbidden)), np.int32)
+        self.forbidden.update(fresh.tolist())
+        self._solver.changeColsBounds(len(fresh), fresh, np.zeros(len(fresh)), np.zeros(len(fresh)))
+
     def solve_relaxation(self, seconds: float) -> Solution:
         """The linear relaxation, from where the last one ended."""
         self._set_integer(False)
         status = self._run(seconds)
         if status != highspy.HighsModelStatus.kOptimal:
             return Solution(None, -inf, False, status == highspy.HighsModelStatus.kTimeLimit)
-        values = np.array(self._solver.getSolution().col_value)
-        return Solution(values, self._solver.getInfo().objective_function_value, True, False)
+        found = self._solver.getSolution()
+        objective = float(self._solver.getInfo().objective_function_value)
+        return Solution(np.array(found.col_value), objective, True, False, list(found.col_dual))
 
-    def solve(self, seconds: float, hint: Sequence[float] | None) -> Solution:
-        """The binary program; ``hint`` is a feasible point to start from, which the solver checks.
+    def solve(
+        self,
+        seconds: float,
+        hint: Sequence[float] | None,
+        stream: Stream = lambda point, bound: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Solution:
+        """The binary program; ``hint`` is a point to start from, which the solver checks.
+
+        ``stream`` hears of better points and bounds, and ``stop`` is asked, while the solver runs.
 
         HiGHS 1.16 may improve a hint during presolve, report the objective of the better point as optimal, and yet
         return the hint. So the objective is recomputed, and in that case the program solved without the hint.
         """
         begin = time.monotonic()
+        self._listen(stream, stop)
         solution, objective = self._solve_once(seconds, hint)
         if hint is not None and solution.finished and solution.values is not None:
             actual = float(self._objective @ solution.values)
@@ -117,13 +141,26 @@ class BinaryProgram:
         status = self._run(seconds)
         finished = status == highspy.HighsModelStatus.kOptimal
         timed_out = status == highspy.HighsModelStatus.kTimeLimit
-        if not finished and not timed_out:
+        if not finished and not timed_out and status != highspy.HighsModelStatus.kInterrupt:
             return Solution(None, -inf, False, False), inf
         info = self._solver.getInfo()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         values = np.array(self._solver.getSolution().col_value) if found else None
         objective = float(info.objective_function_value)
         return Solution(values, objective if finished else float(info.mip_dual_bound), finished, timed_out), objective
+
+    def _listen(self, stream: Stream, stop: Callable[[], bool]) -> None:
+        def improved(event: Any) -> None:
+            stream([float(value) for value in event.data_out.mip_solution], float(event.data_out.mip_dual_bound))
+
+        def asked(event: Any) -> None:
+            stream(None, float(event.data_out.mip_dual_bound))
+            event.interrupt(stop())
+
+        self._solver.cbMipImprovingSolution.clear()
+        self._solver.cbMipInterrupt.clear()
+        self._solver.cbMipImprovingSolution.subscribe(improved)
+        self._solver.cbMipInterrupt.subscribe(asked)
 
     def _set_integer(self, integer: bool) -> None:
         kind = highspy.HighsVarType.kInteger if integer else highspy.HighsVarType.kContinuous

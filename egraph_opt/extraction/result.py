@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,6 +33,17 @@ class Status(StrEnum):
     """The strategy ran to its end, and offers no proof that the answer is the cheapest."""
     TIME_LIMIT = "time-limit"
     """The time limit ended the search; the answer is the best found until then."""
+    INTERRUPTED = "interrupted"
+    """The user ended the search (KeyboardInterrupt); the answer is the best found until then."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was known after some seconds: the cost of the best selection (inf: none yet), and the lower bound."""
+
+    seconds: float
+    cost: float
+    lower_bound: float
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,7 @@ class Extraction:
         seconds: wall time of each stage, in the order in which they ran.
         extractor: name of the strategy.
         notes: counts worth showing beside the answer, such as what each reduction removed.
+        trace: how cost and lower bound went over time, for strategies that tell.
     """
 
     selection: Selection
@@ -56,6 +68,7 @@ class Extraction:
     seconds: dict[str, float]
     extractor: str
     notes: dict[str, int] = field(default_factory=dict[str, int])
+    trace: tuple[Moment, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -71,15 +84,53 @@ class Answer:
     lower_bound: float
     timed_out: bool = False
     notes: dict[str, int] = field(default_factory=dict[str, int])
+    interrupted: bool = False
 
 
 @dataclass
 class Clock:
-    """The time limit of one extraction, and the seconds that each stage took."""
+    """The time limit of one extraction, the seconds that each stage took, and what is known so far.
+
+    A strategy that tells the clock of its answers and bounds as it finds them can be stopped at any time, and has a
+    trace. ``on_moment`` is called whenever one of them gets better.
+    """
 
     limit: float | None = None
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     start: float = field(default_factory=time.monotonic)
+    best: Choice | None = None
+    lower_bound: float = -inf
+    trace: list[Moment] = field(default_factory=list["Moment"])
+    on_moment: Callable[[Moment], None] | None = None
+    _rank: tuple[float, int, Choice] | None = None
+
+    def found(self, problem: Problem, choice: Choice) -> bool:
+        """Takes a trimmed choice for the problem that is to be solved; whether it is the best so far."""
+        rank = problem.rank(choice)
+        if self._rank is not None and rank >= self._rank:
+            return False
+        cheaper = self._rank is None or rank[0] < self._rank[0]
+        self.best, self._rank = choice, rank
+        if cheaper:
+            self._tell()
+        return True
+
+    def proved(self, bound: float) -> None:
+        """Takes a lower bound."""
+        if bound > self.lower_bound:
+            self.lower_bound = bound
+            self._tell()
+
+    @property
+    def cost(self) -> float:
+        """Cost of the best choice so far; inf without one."""
+        return self._rank[0] if self._rank is not None else inf
+
+    def _tell(self) -> None:
+        moment = Moment(time.monotonic() - self.start, self.cost, min(self.lower_bound, self.cost))
+        self.trace.append(moment)
+        if self.on_moment is not None:
+            self.on_moment(moment)
 
     @property
     def left(self) -> float:

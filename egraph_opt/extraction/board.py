@@ -1,0 +1,100 @@
+"""What is known of a problem while it is searched in parts: the best choice and the bound of each, and of the whole."""
+
+from __future__ import annotations
+
+from math import fsum
+
+from egraph_opt.extraction.bounds import cheap_lower_bound
+from egraph_opt.extraction.dag_greedy import DagGreedy
+from egraph_opt.extraction.parts import Part, split
+from egraph_opt.extraction.problem import Choice, Problem
+from egraph_opt.extraction.reduce import Reduced, reduce
+from egraph_opt.extraction.result import Answer, Clock
+from egraph_opt.extraction.tree_greedy import complete
+
+
+class Board:
+    """A problem, reduced and split, with ``best[i]`` and ``bounds[i]`` for each of its ``parts``, the smallest first.
+
+    The clock hears of everything that is better than before.
+    """
+
+    reduced: Reduced
+    parts: list[Part]
+    best: list[Choice]
+    bounds: list[float]
+
+    def __init__(self, problem: Problem, clock: Clock, warm_start: Choice | None = None) -> None:
+        """Greedy answer, then reductions with its cost."""
+        self.problem, self.clock = problem, clock
+        self.notes: dict[str, int] = {}
+        with clock.stage("greedy"):
+            clock.found(problem, DagGreedy().best_choice(problem, [] if warm_start is None else [warm_start], clock))
+        self.reduce()
+        clock.proved(cheap_lower_bound(problem))
+
+    def reduce(self) -> None:
+        """Reduce the problem anew, with the best cost so far: a better answer makes for a smaller problem."""
+        with self.clock.stage("reduce"):
+            assert self.clock.best is not None
+            self.reduced = reduce(self.problem, self.clock.cost, lambda: not self.clock.left)
+            self.parts = split(self.reduced.problem)
+            lowered = self.reduced.lower(self.clock.best)
+            self.best = [part.problem.trim(complete(part.problem, part.narrow(lowered))) for part in self.parts]
+            self.bounds = [cheap_lower_bound(part.problem) for part in self.parts]
+            self.notes |= {f"removed: {step}": count for step, count in self.reduced.removed.items()}
+            self.notes["e-nodes left"] = sum(len(part.members) for part in self.parts)
+        self.clock.proved(self.reduced.lower_bound)
+        self._publish()
+        self._prove_whole()
+
+    @property
+    def done(self) -> bool:
+        """Whether the best choice is proven."""
+        cost, bound = self.clock.cost, self.clock.lower_bound
+        return cost - bound <= 1e-9 * max(abs(cost), abs(bound))
+
+    def open_parts(self) -> list[int]:
+        """The parts whose best choice is not proven; none if that of the whole is."""
+        if self.done:
+            return []
+        return [index for index in range(len(self.parts)) if self.is_open(index)]
+
+    def is_open(self, index: int) -> bool:
+        """Whether the best choice of one part is not proven."""
+        cost, bound = self.parts[index].problem.rank(self.best[index])[0], self.bounds[index]
+        return cost - bound > 1e-9 * max(abs(cost), abs(bound))
+
+    def enough(self, index: int) -> float:
+        """What part ``index`` must cost less than, if a choice for the whole is to be better than the best."""
+        others = fsum(bound for other, bound in enumerate(self.bounds) if other != index)
+        return self.clock.cost - self.reduced.base - others
+
+    def offer(self, index: int, choice: Choice) -> bool:
+        """Takes a trimmed choice for one part if it is better than the best; whether it is."""
+        problem = self.parts[index].problem
+        if problem.rank(choice) >= problem.rank(self.best[index]):
+            return False
+        self.best[index] = choice
+        self._publish()
+        return True
+
+    def prove(self, index: int, bound: float) -> None:
+        """Takes a lower bound of one part, which holds for choices that cost less than ``enough``."""
+        if bound > self.bounds[index]:
+            self.bounds[index] = bound
+            self._prove_whole()
+
+    def answer(self, *, timed_out: bool) -> Answer:
+        """The best choice for the whole problem, as a strategy returns it."""
+        assert self.clock.best is not None
+        return Answer(self.clock.best, self.clock.lower_bound, timed_out and not self.done, self.notes)
+
+    def _prove_whole(self) -> None:
+        self.clock.proved(min(self.clock.cost, fsum([self.reduced.base, *self.bounds])))
+
+    def _publish(self) -> None:
+        chosen = [-1] * len(self.problem.nodes)
+        for part, choice in zip(self.parts, self.best, strict=True):
+            part.widen(choice, chosen)
+        self.clock.found(self.problem, self.reduced.lift(self.problem, chosen))
