@@ -6,6 +6,7 @@ shapes that broadcast, groups, strides, paddings and axes all occur unless a con
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,12 +45,14 @@ class Rejected(Exception):  # noqa: N818 - the usual end of a draw, not a failur
     """This draw does not fit the rule; draw again."""
 
 
-def draw(rule: Equation, rng: Rng, attempts: int = 4000) -> Case | None:
-    """A random case of the rule, or ``None`` when the conditions never held."""
+def draw(
+    rule: Equation, rng: Rng, attempts: int = 4000, tensors: Mapping[str, TensorType] | None = None
+) -> Case | None:
+    """A random case of the rule, or ``None`` when the conditions never held. ``tensors``: types that are given."""
     computed = sorted({e.text for q in rule.rhs for p in walk(q) if isinstance(p, App) for e in p.attrs})
     given = _equations(rule)
     for _ in range(attempts):
-        case = Case()
+        case = Case(dict(tensors or {}))
         try:
             case.roots = tuple(_left(pattern, case, rng, given) for pattern in rule.lhs)
             if all(evaluate(condition, case.environment) for condition in rule.conditions):
