@@ -116,7 +116,7 @@ def saturate(
     start = time.monotonic()
     with worker or Worker() as running:
         snapshot, iterations, reason, detail = _converse(
-            running, Job(_problem(graph, rules, sides), limits), on_progress
+            running, Job(problem_of(graph, rules, sides), limits), on_progress
         )
     if snapshot is None:
         if reason == StopReason.FAILED:
@@ -134,7 +134,7 @@ def saturate(
     return Saturation(frozen, report)
 
 
-def _problem(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collection[int]] = ()) -> Problem:
+def problem_of(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collection[int]] = ()) -> Problem:
     splats: dict[int, float] = {}
     for index, (node, type_) in enumerate(zip(graph.nodes, graph.types, strict=True)):
         if node.op != "Const" or not isinstance(type_, TensorType):

@@ -13,7 +13,7 @@ from egraph_opt.ops import numpy_dtype, operator
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules
 from egraph_opt.saturation.engine import Engine
-from egraph_opt.saturation.saturate import _problem as problem_of
+from egraph_opt.saturation.saturate import problem_of
 from egraph_opt.terms.pattern import Number, Pattern, Var
 from egraph_opt.terms.sampling import Case, attribute_values, draw
 
