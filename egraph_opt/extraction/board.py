@@ -19,25 +19,34 @@ class Board:
     The clock hears of everything that is better than before.
     """
 
-    reduced: Reduced
     parts: list[Part]
     best: list[Choice]
     bounds: list[float]
 
-    def __init__(self, problem: Problem, clock: Clock, warm_start: Choice | None = None) -> None:
-        """Greedy answer, then reductions with its cost."""
+    def __init__(
+        self, problem: Problem, clock: Clock, warm_start: Choice | None = None, *, greedy: bool = True
+    ) -> None:
+        """Greedy answer, then reductions with its cost. Without ``greedy``, the warm start is answer enough."""
         self.problem, self.clock = problem, clock
         self.notes: dict[str, int] = {}
         with clock.stage("greedy"):
-            clock.found(problem, DagGreedy().best_choice(problem, [] if warm_start is None else [warm_start], clock))
+            if warm_start is not None and not greedy:
+                clock.found(problem, warm_start)
+            else:
+                extra = [] if warm_start is None else [warm_start]
+                clock.found(problem, DagGreedy().best_choice(problem, extra, clock))
+        self.reduced = Reduced(problem, 0.0, {}, {}, float("-inf"), {})
         self.reduce()
         clock.proved(cheap_lower_bound(problem))
 
     def reduce(self) -> None:
-        """Reduce the problem anew, with the best cost so far: a better answer makes for a smaller problem."""
+        """Reduce what is left, with the best cost so far: a better answer makes for a smaller problem."""
         with self.clock.stage("reduce"):
             assert self.clock.best is not None
-            self.reduced = reduce(self.problem, self.clock.cost, lambda: not self.clock.left)
+            before = self.reduced
+            self.reduced = before.then(
+                reduce(before.problem, self.clock.cost - before.base, lambda: not self.clock.left)
+            )
             self.parts = split(self.reduced.problem)
             lowered = self.reduced.lower(self.clock.best)
             self.best = [part.problem.trim(complete(part.problem, part.narrow(lowered))) for part in self.parts]

@@ -20,6 +20,7 @@ from egraph_opt.extraction.tree_greedy import cheapest_trees
 
 _MAX_ROUNDS = 20  # each round pays for itself only while it removes something; nearly always 3 to 6 are enough
 _MAX_LANDMARK_ROUNDS = 6
+_WORTHWHILE = 0.03  # the part of the problem that a round must remove for another one to be worth its time
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,18 @@ class Reduced:
     lower_bound: float
     removed: dict[str, int]
 
+    def then(self, further: Reduced) -> Reduced:
+        """Both reductions as one, where ``further`` is one of ``problem``."""
+        removed = {
+            step: self.removed.get(step, 0) + further.removed.get(step, 0)
+            for step in {**self.removed, **further.removed}
+        }
+        bound = max(self.lower_bound, self.base + further.lower_bound)
+        base = self.base + further.base
+        return Reduced(
+            further.problem, base, self.fixed | further.fixed, self.replaced | further.replaced, bound, removed
+        )
+
     def lower(self, choice: Sequence[int]) -> Choice:
         """What is left of a choice for the original; -1 where that has to be completed."""
         lowered = list(choice)
@@ -60,7 +73,7 @@ class Reduced:
 
 
 def reduce(problem: Problem, upper: float = inf, stop: Callable[[], bool] = lambda: False) -> Reduced:
-    """Applies all steps until none of them finds anything, or ``stop()`` says so between two steps.
+    """Applies all steps until they remove next to nothing, or ``stop()`` says so between two steps.
 
     With ``upper``, the cost of a known selection, e-nodes that only dearer selections contain go as well (if no
     cost is negative). The known selection itself may not survive; one of no higher cost does.
@@ -87,9 +100,9 @@ def reduce(problem: Problem, upper: float = inf, stop: Callable[[], bool] = lamb
         before = work.size()
         work.drop_beside_landmarks(stop)
         removed["landmarks"] += before - work.size()
-        if work.size() > 0.95 * before:
+        if work.size() >= (1 - _WORTHWHILE) * before or work.proven:
             break
-    if removed["landmarks"] and not stop():
+    if removed["landmarks"] and not work.proven and not stop():
         _repeat(work, steps, removed, stop)
     return work.finish(removed)
 
@@ -97,7 +110,7 @@ def reduce(problem: Problem, upper: float = inf, stop: Callable[[], bool] = lamb
 def _repeat(
     work: _Workspace, steps: dict[str, Callable[[], None]], removed: dict[str, int], stop: Callable[[], bool]
 ) -> None:
-    """Rounds of ``steps`` until one of them removes nothing."""
+    """Rounds of ``steps`` until one of them removes next to nothing."""
     before = work.size()
     for _ in range(_MAX_ROUNDS):
         at_start = before
@@ -108,7 +121,7 @@ def _repeat(
             after = work.size()
             removed[name] += before - after
             before = after
-        if before == at_start:
+        if before >= (1 - _WORTHWHILE) * at_start:
             return
 
 
@@ -128,19 +141,28 @@ class _Workspace:
         self.fixed: dict[int, int] = {}
         self.base: list[float] = []
 
+    @property
+    def proven(self) -> bool:
+        """Whether no selection can cost less than the known one."""
+        return self.lower_bound >= self.upper
+
     def size(self) -> int:
         """E-nodes and operands that are left."""
         return sum(1 + len(self.operands[node]) for members in self.nodes for node in members)
 
     def problem(self) -> Problem:
-        return Problem(self.costs, [tuple(sorted(o)) for o in self.operands], self.owner, self.nodes, list(self.roots))
+        operands: list[tuple[int, ...]] = [()] * len(self.operands)
+        for members in self.nodes:
+            for node in members:
+                operands[node] = tuple(sorted(self.operands[node]))
+        return Problem(self.costs, operands, self.owner, self.nodes, list(self.roots))
 
     def finish(self, removed: dict[str, int]) -> Reduced:
         removed = {step: count for step, count in removed.items() if count}
         return Reduced(self.problem(), fsum(self.base), self.fixed, self.replaced, self.lower_bound, removed)
 
     def keep(self, wanted: Callable[[int], bool]) -> None:
-        self.nodes = [[node for node in members if wanted(node)] for members in self.nodes]
+        self.nodes = [[node for node in members if wanted(node)] if members else members for members in self.nodes]
 
     def users(self) -> list[set[int]]:
         users: list[set[int]] = [set() for _ in self.nodes]
@@ -151,7 +173,10 @@ class _Workspace:
         return users
 
     def successors(self) -> list[list[int]]:
-        return [sorted(set[int]().union(*(self.operands[node] for node in members))) for members in self.nodes]
+        operands = self.operands
+        return [
+            sorted(set[int]().union(*[operands[node] for node in members])) if members else [] for members in self.nodes
+        ]
 
     def drop_impossible(self) -> None:
         """E-nodes with an operand that no acyclic selection computes (signed)."""

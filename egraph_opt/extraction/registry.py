@@ -7,10 +7,12 @@ from dataclasses import fields
 from egraph_opt.errors import UsageError
 from egraph_opt.extraction.dag_greedy import DagGreedy
 from egraph_opt.extraction.ilp import Ilp
+from egraph_opt.extraction.lns import Lns
+from egraph_opt.extraction.portfolio import Portfolio
 from egraph_opt.extraction.result import Extractor
 from egraph_opt.extraction.tree_greedy import TreeGreedy
 
-_EXTRACTORS = (TreeGreedy, DagGreedy, Ilp)
+_EXTRACTORS = (TreeGreedy, DagGreedy, Lns, Ilp, Portfolio)
 
 
 def extractors() -> tuple[type[Extractor], ...]:
