@@ -102,7 +102,7 @@ def one(rules: Sequence[Rule], exact: Sequence[Rule], seed: int, number: int, to
     rng = np.random.default_rng([seed, number])
     bits = number % 4 == 3
     loaded = exact if bits else rules
-    graph = random_graph(rng, loaded)
+    graph = random_graph(rng, loaded, loaded[number % len(loaded)] if loaded else None)
     graph, lost = through_onnx(graph)
     totals.opaque.update(lost)
     if lost:
@@ -111,7 +111,7 @@ def one(rules: Sequence[Rule], exact: Sequence[Rule], seed: int, number: int, to
     feeds = list(feeds_of(graph, rng))
     totals.graphs += 1
     totals.exact += bits
-    totals.symbolic += bool(feeds[0][0])
+    totals.symbolic += any(sizes for sizes, _ in feeds)
     found = check(graph, loaded, feeds, exact=bits)
     totals.enodes += found.enodes
     totals.extracted += found.extracted
@@ -119,7 +119,7 @@ def one(rules: Sequence[Rule], exact: Sequence[Rule], seed: int, number: int, to
     if found.faults:
         totals.faults.append(report(graph, loaded, seed, number, found, bits))
         say(totals.faults[-1])
-    elif narrowest(graph) == "float32" and not feeds[0][0]:
+    elif narrowest(graph) == "float32" and feeds and not feeds[-1][0]:
         said = in_runtime(graph, found, feeds[-1][1], totals)
         totals.runtime += [f"graph {number}: {s}" for s in said]
         for text in said:

@@ -59,7 +59,7 @@ class Semantics:
         first, second = (v if isinstance(v, tuple) else (v,) for v in (wanted, got))
         if len(first) != len(second):
             return f"{len(second)} tensors instead of {len(first)}"
-        return next((said for a, b in zip(first, second) if (said := self._differs(a, b, strict))), "")
+        return next((said for a, b in zip(first, second, strict=True) if (said := self._differs(a, b, strict))), "")
 
     def _differs(self, a: Array, b: Array, strict: bool) -> str:
         if a.shape != b.shape or a.dtype != b.dtype:
@@ -354,9 +354,9 @@ def _cut(graph: TensorGraph) -> Iterator[TensorGraph]:
     live = graph.live()
     for index in reversed(live):
         type_ = graph.types[index]
-        if graph.nodes[index].op not in ("Input", "Const") and index not in graph.outputs:
-            if isinstance(type_, TensorType):
-                yield rebuilt(graph, {index: f"cut{index}"}, graph.outputs)
+        inner = graph.nodes[index].op not in ("Input", "Const") and index not in graph.outputs
+        if inner and isinstance(type_, TensorType):
+            yield rebuilt(graph, {index: f"cut{index}"}, graph.outputs)
 
 
 def rebuilt(graph: TensorGraph, cuts: Mapping[int, str], outputs: Sequence[int]) -> TensorGraph:

@@ -7,6 +7,7 @@ afterwards, where every type rule accepts that. A new operator is therefore fuzz
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from egraph_opt.ir import FLOATS, INTEGERS, AttrValue, Constant, Size, TensorGra
 from egraph_opt.ops import IllTyped, Operator, numpy_dtype, operator, operators
 from egraph_opt.ops.base import as_element
 from egraph_opt.rewrites import Rule
-from egraph_opt.terms.pattern import App, Number, Pattern, Var
+from egraph_opt.terms.pattern import App, Number, Pattern, Var, tensor_names
 from egraph_opt.terms.sampling import Case, attribute_values, draw
 
 Rng = np.random.Generator
@@ -24,7 +25,7 @@ LARGEST = 4096
 """Elements of the largest tensor; what is larger is not kept."""
 PLANTED = 0.6
 """Share of steps that plant the left side of a rule instead of a single operator."""
-OTHER_DTYPES = ("float32", "float32", "float16", "int32", "int64", "bfloat16", "uint8")
+OTHER_DTYPES = ("float32", "float32", "float32", "float32", "float16", "int32", "int64", "bfloat16", "uint8")
 
 
 @dataclass
@@ -66,15 +67,21 @@ class Draft:
         return self.graph.add(op, tuple(attrs), operands, result)
 
 
-def random_graph(rng: Rng, rules: Sequence[Rule], table: Mapping[str, Operator] | None = None) -> TensorGraph:
-    """A graph of 3 to 12 operators with one to three outputs; some have other dtypes, some a symbolic size."""
-    draft, count = Draft(rng), int(rng.integers(3, 13))
+def random_graph(rng: Rng, rules: Sequence[Rule], first: Rule | None = None) -> TensorGraph:
+    """A graph of 3 to 12 operators with one to four outputs; some have other dtypes, some a symbolic size.
+
+    ``first``: a rule whose left side is in it, where one can be drawn.
+    """
+    draft, count, table = Draft(rng), int(rng.integers(3, 13)), operators()
+    if first is not None:
+        with suppress(IllTyped):
+            plant(draft, first, attempts=4000)
     while sum(n.op not in (*LEAVES, "Get") for n in draft.graph.nodes) < count:
         try:
             if rules and rng.random() < PLANTED:
                 plant(draft, rules[int(rng.integers(len(rules)))])
             else:
-                grow(draft, table or operators())
+                grow(draft, table)
         except IllTyped:
             continue
     graph = draft.graph
@@ -104,7 +111,8 @@ def grow(draft: Draft, table: Mapping[str, Operator]) -> None:
         sample = declared.complete(rng, [None] * len(declared.params), given)
     except (ValueError, IndexError, TypeError):  # operators complete what fits them; a random node need not
         sample = None
-    if sample is None or (sample.types[: len(given)] and any(g not in (None, t) for g, t in zip(given, sample.types))):
+    kept = sample is not None and all(g in (None, t) for g, t in zip(given, sample.types, strict=False))
+    if sample is None or not kept:
         raise IllTyped("not completed")
     limits = declared.limits(sample.attrs, sample.types)
     weight = int(rng.integers(1, count + 1)) if count else 0  # operands from here on are weights
@@ -115,11 +123,11 @@ def grow(draft: Draft, table: Mapping[str, Operator]) -> None:
     _parts(draft, draft.apply(declared.name, sample.attrs, operands))
 
 
-def plant(draft: Draft, rule: Rule) -> None:
+def plant(draft: Draft, rule: Rule, attempts: int = 300) -> None:
     """Adds an instance of the left side of a rule, where possible with one of its tensors already there."""
     case: Case | None = None
     there, rng = draft.tensors(), draft.rng
-    free = [n for n in rule.tensors if n not in rule.constants]
+    free = [n for n in rule.tensors if n not in rule.constants and len(rule.lhs) == 1]
     fixed: dict[str, int] = {}
     if there and free and rng.random() < 0.6:
         fixed = {free[int(rng.integers(len(free)))]: int(rng.choice(there[-6:]))}
@@ -129,11 +137,14 @@ def plant(draft: Draft, rule: Rule) -> None:
         except (ValueError, IndexError, TypeError):
             case = None
     if case is None:
-        fixed, case = {}, draw(rule, rng, 400)
+        fixed, case = {}, draw(rule, rng, attempts)
     if case is None:
         raise IllTyped("no case")
+    # operators that share an operand are merged where the others are weights
+    shared = set(tensor_names(rule.lhs[0])).intersection(*(tensor_names(p) for p in rule.lhs))
+    weights = {*rule.constants, *(set(rule.tensors) - shared if len(rule.lhs) > 1 else ())}
     nodes = {
-        name: fixed[name] if name in fixed else draft.operand(type_, constant=name in rule.constants)
+        name: fixed[name] if name in fixed else draft.operand(type_, constant=name in weights)
         for name, type_ in case.tensors.items()
     }
     for pattern in rule.lhs:
@@ -166,17 +177,19 @@ def _parts(draft: Draft, index: int) -> None:
 def _varied(rng: Rng, graph: TensorGraph) -> TensorGraph:
     """The graph as it is, or in another dtype, or with a size of its inputs as a symbol."""
     choice = rng.random()
-    if choice < 0.5:
+    if choice < 0.3:
         return graph
-    try:
-        if choice < 0.8:
+    if choice < 0.75:
+        try:
             return retyped(graph, str(rng.choice(OTHER_DTYPES)))
-        counts = [s for n, t in zip(graph.nodes, graph.types) if n.op == "Input" for s in t.shape]  # type: ignore[union-attr]
-        if not counts:
+        except IllTyped:
             return graph
-        return symbolic(graph, int(rng.choice(counts)))
-    except IllTyped:
-        return graph
+    inputs = [t for n, t in zip(graph.nodes, graph.types, strict=True) if n.op == "Input"]
+    counts = sorted({s for t in inputs if isinstance(t, TensorType) for s in t.numbers()})
+    for size in rng.permutation(counts):
+        with suppress(IllTyped):
+            return symbolic(graph, int(size))
+    return graph
 
 
 def retyped(graph: TensorGraph, dtype: str) -> TensorGraph:
@@ -215,7 +228,8 @@ def _rebuilt(
     for index, (node, type_) in enumerate(zip(graph.nodes, graph.types, strict=True)):
         if node.op == "Const":
             array, old = graph.value(index), type_
-            assert array is not None and isinstance(old, TensorType)
+            assert array is not None
+            assert isinstance(old, TensorType)
             wanted = old if inputs_only else convert(old)
             with np.errstate(all="ignore"):
                 array = np.asarray(np.abs(array) if wanted.dtype.startswith("u") else array)

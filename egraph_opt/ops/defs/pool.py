@@ -22,6 +22,7 @@ from egraph_opt.ops.base import (
     fitting,
     integer,
     ints,
+    lower_bound,
     numpy_limits,
     require,
     wide,
@@ -34,7 +35,9 @@ from egraph_opt.ops.source import Source
 class Pool(Operator):
     """Windows over the spatial axes of x (N, C, *spatial); pads and sizes explicit.
 
-    With ``ceil_mode`` a last window may hang over the right edge, but none may start in the right padding.
+    With ``ceil_mode`` a last window may hang over the right edge, but none may start in the right padding. Every window
+    holds an element of x: on windows of padding alone (dilated ones may step over a short axis) the specification and
+    runtimes differ.
     """
 
     params = (Param("kernel"), Param("strides"), Param("pads"), Param("dilations"), Param("ceil_mode", "int"))
@@ -51,13 +54,15 @@ class Pool(Operator):
             f"{self.name} attributes of another rank than {x}",
         )
         require(min(kernel) >= 1 and min(strides) >= 1 and min(dilations) >= 1, f"{self.name} of nothing")
-        require(
-            min(pads) >= 0 and all(p < k for p, k in zip(pads, kernel * 2, strict=True)), "a window of padding only"
-        )
+        inside = min(pads) >= 0 and all(p < k for p, k in zip(pads, kernel * 2, strict=True))
+        require(inside, "a window of padding only")
         positions = [
             window_positions(x.shape[2 + i], kernel[i], strides[i], (pads[i], pads[i + spatial]), dilations[i], ceil)
             for i in range(spatial)
         ]
+        for i, count in enumerate(positions):
+            touching = _touches(x.shape[2 + i], count, strides[i], pads[i], dilations[i])
+            require(touching, "a window of padding only")
         return TensorType(x.dtype, (*x.shape[:2], *positions))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
@@ -65,7 +70,7 @@ class Pool(Operator):
         spatial = types[0].rank - 2 if types[0] else given or int(rng.integers(1, 4))
         if spatial < 1:
             return None
-        x = types[0] or TensorType("float64", (*distinct_shape(rng, 2), *(int(n) for n in rng.integers(3, 8, spatial))))
+        x = types[0] or TensorType("float64", (*distinct_shape(rng, 2), *(int(n) for n in rng.integers(1, 8, spatial))))
         kernel = tuple(int(k) for k in rng.integers(1, 4, spatial)) if attrs[0] is None else ints(attrs[0])
         strides = tuple(int(s) for s in rng.integers(1, 4, spatial)) if attrs[1] is None else attrs[1]
         pads = tuple(int(rng.integers(0, k)) for k in kernel * 2) if attrs[2] is None else attrs[2]
@@ -226,6 +231,16 @@ def window_positions(size: Size, kernel: int, stride: int, pads: tuple[int, int]
     # whether the last window starts in the padding depends on the size unless it never can
     require(not ceil or stride + pads[1] <= span or stride == 1, f"a pool with ceil_mode on an axis of size {size}")
     return floordiv(room + (stride - 1 if ceil else 0), stride) + 1
+
+
+def _touches(size: Size, count: Size, stride: int, pad: int, dilation: int) -> bool:
+    """Whether each of the ``count`` windows of an axis holds an element, the pads being smaller than the kernel.
+
+    Only windows that start in the padding can miss: they do where they step over the whole axis.
+    """
+    if isinstance(size, int) and isinstance(count, int):
+        return size >= 1 and all(start % dilation < size for start in range(-pad, 0, stride)[:count])
+    return pad == 0 or dilation == 1 or lower_bound(size) >= dilation
 
 
 def _windows(x: Array, attrs: Attrs, fill: float, positions: Sequence[int] | None = None) -> Array:
