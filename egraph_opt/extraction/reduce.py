@@ -104,6 +104,9 @@ def reduce(problem: Problem, upper: float = inf, stop: Callable[[], bool] = lamb
             break
     if removed["landmarks"] and not work.proven and not stop():
         _repeat(work, steps, removed, stop)
+    # Whatever stopped the steps: what is left is closed, and reachable.
+    work.drop_impossible()
+    work.drop_unreachable()
     return work.finish(removed)
 
 
