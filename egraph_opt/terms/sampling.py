@@ -108,7 +108,11 @@ def _left(pattern: Pattern, case: Case, rng: Rng, given: dict[str, str]) -> Type
     sample = operator(pattern.op).complete(rng, asked, inner)  # type: ignore[arg-type]
     if sample is None:
         raise Rejected
-    chosen = tuple(new if old is _UNKNOWN else old for old, new in zip(attrs, sample.attrs, strict=True))
+    # an operator may write a number that it was given in its own way (1 as 1.0)
+    chosen = tuple(
+        new if old is _UNKNOWN or (old is not None and new == old) else old
+        for old, new in zip(attrs, sample.attrs, strict=True)
+    )
     for expression, value in zip(pattern.attrs, chosen, strict=True):
         if expression.is_name and case.attributes.setdefault(expression.text, value) != value:
             raise Rejected

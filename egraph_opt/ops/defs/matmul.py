@@ -124,7 +124,7 @@ class Gemm(Operator):
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         a, b, c = (*types, None)[:3]
         trans_a, trans_b = (int(rng.integers(2)) if v is None else integer(v) for v in attrs[:2])
-        scales = [float(rng.choice([1, 2, -1, 3])) if v is None else v for v in attrs[2:]]
+        scales = [float(rng.choice([1, 2, -1, 3])) if v is None else float(str(v)) for v in attrs[2:]]
         rows, inner, columns = (int(n) for n in rng.permutation(np.arange(1, 7))[:3])
         if any(t is not None and t.rank != 2 for t in (a, b)) or (c is not None and c.rank > 2):
             return None
