@@ -80,11 +80,11 @@ _STRENGTHS = (4.0, 1.0, 16.0, 0.5, 2.0, 64.0)
 """How far to trust the fan-out of the best answer: different values lead to different answers, none is always best."""
 
 
-def area_flow(problem: Problem, choice: Choice, strength: float) -> Choice:
+def area_flow(problem: Problem, choice: Choice, strength: float, prior: Sequence[float] | None = None) -> Choice:
     """Cheapest trees where a class costs each of its users one share.
 
     The shares of a class are its users in ``choice`` and, weighted by ``strength``, a small part of the users that
-    it could have.
+    it could have; ``prior`` (m,) multiplies them.
     """
     shares = [1.0] * len(problem.nodes)
     users = [0] * len(problem.nodes)
@@ -94,5 +94,6 @@ def area_flow(problem: Problem, choice: Choice, strength: float) -> Choice:
                 users[child] += 1
     for cls, count in enumerate(users):
         possible = len(problem.users[cls])
-        shares[cls] = max(1.0, count * min(strength, 1.0) + strength * possible / 8.0)
+        share = count * min(strength, 1.0) + strength * possible / 8.0
+        shares[cls] = max(1.0, share * (prior[cls] if prior else 1.0))
     return cheapest_trees(problem, [max(cost, 0.0) for cost in problem.costs], sharing=shares)[0]

@@ -147,6 +147,8 @@ class LocalSearch:
     def _replace(self, cls: int, node: int) -> bool:
         """Choose ``node`` for ``cls`` if that is cheaper than the present e-node; whether that was so."""
         current = self.choice[cls]
+        if not self._usable(node):
+            return False
         if self.references[cls]:
             before = self.cost
             if not self._choose(cls, node):
@@ -164,8 +166,8 @@ class LocalSearch:
         problem, current = self.problem, self.choice[cls]
         if node == current:
             return True
-        if any(self.choice[child] < 0 for child in problem.operands[node]):
-            return False  # an operand that cannot be computed
+        if not self._usable(node):
+            return False
         blockers = self.order.blockers(node, cls)
         if blockers is None:
             return False
@@ -186,7 +188,7 @@ class LocalSearch:
         freed = self._drop(operands[current])
         best, best_key = current, (costs[current] + freed[0], 1 + freed[1])
         for node in problem.nodes[cls]:
-            if node == current or any(self.choice[child] < 0 for child in operands[node]):
+            if node == current or not self._usable(node):
                 continue
             blockers = self.order.blockers(node, cls)
             if blockers is None:
@@ -199,6 +201,10 @@ class LocalSearch:
                 best, best_key = node, key
         self._take(operands[current])
         return best != current and self._choose(cls, best)
+
+    def _usable(self, node: int) -> bool:
+        """Whether all operands can be computed."""
+        return all(self.choice[child] >= 0 for child in self.problem.operands[node])
 
     def _take(self, classes: Sequence[int]) -> tuple[float, int]:
         """Count one more use of each class: the cost and the number of e-nodes that this adds."""
