@@ -21,7 +21,7 @@ def extract(
     egraph: EGraph,
     costs: NDArray[np.float64],
     *,
-    extractor: str | Extractor = "ilp",
+    extractor: str | Extractor = "portfolio",
     time_limit: float | None = None,
     seed: int = 0,
     forbidden: NDArray[np.bool_] | None = None,
