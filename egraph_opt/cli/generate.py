@@ -19,12 +19,15 @@ def generate_command(
     output: Path | None = typer.Option(
         None, "-o", "--output", metavar="FILE", help="Where the rules go, as JSON lines."
     ),
+    work: Path | None = typer.Option(None, help="Folder that keeps finished worlds: a run that was killed goes on."),
+    jobs: int = typer.Option(1, min=1, help="Processes; the rules do not depend on it."),
     seed: int = typer.Option(0, help="Seed of the random values; the same seed gives the same file."),
     world: list[str] = typer.Option([], help="Only these worlds of operators."),
     json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the counts; - for stdout."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress, no table."),
 ) -> None:
-    """Generate rules from nothing: enumerate graphs, group them by value, learn conditions, drop what follows."""
+    """Generate rules from nothing: enumerate graphs, group them by value, learn conditions, drop what follows,
+    prove the rest. The file holds what is proved and worth applying; the table ends with what is not proved."""
     from egraph_opt.rewrites.artefact import rules_to_text
     from egraph_opt.rewrites.generate.generate import generate
     from egraph_opt.rewrites.generate.worlds import WORLDS
@@ -34,22 +37,23 @@ def generate_command(
         raise typer.BadParameter(f"the worlds are {', '.join(known)}")
     chosen = [w for w in WORLDS if not world or w.name in world]
     start = time.perf_counter()
-    said: set[str] = set()
 
-    def progress(name: str, number: int, total: int) -> None:
-        if not quiet and name not in said:
-            said.add(name)
-            stderr.print(f"{name}: {total} candidates...", markup=False)
+    def progress(name: str, count: int) -> None:
+        if not quiet:
+            stderr.print(f"{name}: {count} rules, {time.perf_counter() - start:.0f} s", markup=False)
 
-    made = generate(chosen, seed=seed, on_progress=progress)
+    made = generate(chosen, seed=seed, work=work, jobs=jobs, on_progress=progress)
     seconds = time.perf_counter() - start
     if output is not None:
         temporary = output.with_name(f".{output.name}.partial")
-        temporary.write_text(rules_to_text(made.rules))
+        temporary.write_text(rules_to_text(made.shipped))
         temporary.replace(output)
     counts = {
         "seconds": seconds,
         "rules": len(made.rules),
+        "shipped": len(made.shipped),
+        "unproved": [{"equation": r.equation, "when": r.when} for r in made.unproved],
+        "withheld": [{"equation": e, "reason": r} for e, r in made.withheld],
         "stages": [dataclasses.asdict(s) for s in made.stages],
         "refused": [{"equation": e, "reason": r} for e, r in made.refused],
         "taso": TASO,
@@ -69,4 +73,10 @@ def generate_command(
     shown.add_row("all", *totals)
     shown.add_row("TASO", *(str(TASO.get(f, "")) for f in fields[1:]))
     stdout.print(shown)
-    stdout.print(f"{len(made.rules)} rules in {seconds:.0f} s", markup=False)
+    stdout.print(
+        f"{len(made.rules)} rules in {seconds:.0f} s; {len(made.shipped)} ship, {len(made.withheld)} are kept back,"
+        f" {len(made.unproved)} are not proved:",
+        markup=False,
+    )
+    for rule in made.unproved:
+        stdout.print(f"  {rule.equation}  when {', '.join(rule.when) or 'always'}", markup=False)

@@ -52,6 +52,7 @@ def _plain(rule: Rule) -> dict[str, object]:
         "dtypes": rule.dtypes,
         "float_class": rule.float_class,
         "status": rule.status,
+        "needs_order": rule.needs_order,
         "family": rule.family,
         "source": rule.source,
     }
@@ -69,6 +70,7 @@ def _rule(stored: dict[str, object]) -> Rule:
         str(stored["source"]),
         status=stored["status"],  # type: ignore[arg-type]
         family=str(stored["family"]),
+        needs_order=bool(stored.get("needs_order", False)),
     )
 
 

@@ -6,17 +6,29 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from egraph_opt.errors import UsageError
 from egraph_opt.rewrites import laws
+from egraph_opt.rewrites.artefact import read_rules
 from egraph_opt.rewrites.rule import LEVELS, Numerics, Rule
+
+GENERATED = Path(__file__).with_name("generated.jsonl")
+"""What ``egraph-opt rules generate`` wrote; the proofs are recorded beside it, with those of the other rules."""
+
+
+@cache
+def generated_rules() -> tuple[Rule, ...]:
+    """The rules that were found by machine."""
+    return read_rules(GENERATED)
 
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule that ships, in a stable order."""
+    """Every rule that ships, in a stable order: laws written by hand, then generated ones."""
     modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__))
     rules = tuple(r for m in modules for r in importlib.import_module(f"{laws.__name__}.{m}").RULES)
+    rules += generated_rules()
     names = [rule.name for rule in rules]
     assert len(set(names)) == len(names), "two rules have one name"
     return rules

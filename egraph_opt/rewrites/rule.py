@@ -21,18 +21,19 @@ class Rule(Equation):
     """``lhs[i]`` may be replaced by ``rhs[i]``, for every i at once, wherever the conditions hold.
 
     Attributes:
-        status: ``definition`` (an operator spelled out), ``proved`` from the axioms, or ``unproved``.
+        status: ``definition`` (an operator spelled out), ``proved`` (no one may say so without a recorded proof), or
+            ``unproved``.
         family: rules that are switched on and off, and blamed, together.
-        proof: ground instances of axioms that show it, where it is proved.
+        needs_order: it holds because numbers are ordered, so it is tested on signed numbers and not modulo a prime.
     """
 
     status: Status = "unproved"
     family: str = ""
-    proof: tuple[str, ...] = ()
+    needs_order: bool = False
 
     @property
     def by_definition(self) -> bool:
-        return self.status == "definition"
+        return self.status == "definition" or self.needs_order
 
 
 def rule(

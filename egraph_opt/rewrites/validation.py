@@ -21,6 +21,7 @@ RECORDS = Path(__file__).with_name("validated.json")
 def fingerprint(rule: Rule) -> str:
     """Hash of everything that the gates look at."""
     said = (rule.name, rule.equation, rule.when, rule.dtypes, rule.float_class, rule.status)
+    said += ("needs order",) * rule.needs_order
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
 
 
@@ -37,8 +38,10 @@ def proof_of(rule: Rule) -> Proof | None:
 
 
 def effective_status(rule: Rule) -> Status:
-    """The rule's status: as its file says, and ``proved`` where a proof is recorded for an ``unproved`` one."""
-    return "proved" if rule.status == "unproved" and proof_of(rule) is not None else rule.status
+    """Whether the rule is a definition, and if not, whether a proof of it is recorded, whatever its file says."""
+    if rule.status == "definition":
+        return "definition"
+    return "proved" if proof_of(rule) is not None else "unproved"
 
 
 def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:

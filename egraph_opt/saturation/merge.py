@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from egraph_opt.ir import AttrValue, Node, TensorType, Type
 from egraph_opt.rewrites import Rule
+from egraph_opt.terms import App
 
 Step = tuple[str, tuple[AttrValue, ...], tuple[int, ...]]
 
@@ -51,10 +52,18 @@ def _conv_axes(types: Sequence[TensorType]) -> tuple[int, ...] | None:
 
 
 FORMS: dict[str, MergeForm] = {
-    "merge-matmuls": MergeForm("MatMul", _matmul_axes, lambda t: t.rank - 1),
-    "merge-convs": MergeForm("Conv", _conv_axes, lambda t: 1),
-    "merge-convs-bias": MergeForm("Conv", _conv_axes, lambda t: 1),
+    "MatMul": MergeForm("MatMul", _matmul_axes, lambda t: t.rank - 1),
+    "Conv": MergeForm("Conv", _conv_axes, lambda t: 1),
 }
+
+
+def form_of(rule: Rule) -> MergeForm | None:
+    """How saturation merges with a rule: it has several roots, one operator of weights each, on one input."""
+    heads = {p.op for p in rule.lhs if isinstance(p, App)}
+    inputs = {p.operands[0] for p in rule.lhs if isinstance(p, App)}
+    if len(rule.lhs) < 2 or len(heads) > 1 or len(inputs) > 1:
+        return None
+    return FORMS.get(next(iter(heads)))
 
 
 def find_merges(
@@ -67,8 +76,8 @@ def find_merges(
     """Every merge that the multi-root ``rules`` allow of the nodes ``among``; equal operands are told by
     ``canonical``."""
     for rule in rules:
-        form = FORMS.get(rule.name)
-        if form is None or len(rule.lhs) < 2:
+        form = form_of(rule)
+        if form is None:
             continue
         arity = len(getattr(rule.lhs[0], "operands", ()))
         groups: dict[object, list[int]] = {}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+from egraph_opt.axioms import all_axioms
 from egraph_opt.rewrites.artefact import rules_from_text, rules_to_text
 from egraph_opt.rewrites.generate.candidates import (
     Candidate,
@@ -18,7 +20,9 @@ from egraph_opt.rewrites.generate.conditions import learn_conditions
 from egraph_opt.rewrites.generate.enumerate import Enumeration
 from egraph_opt.rewrites.generate.generate import Generation, generate
 from egraph_opt.rewrites.generate.prune import is_instance
-from egraph_opt.rewrites.generate.worlds import ALGEBRA, DENSE_CONVOLUTION, MATRIX, World
+from egraph_opt.rewrites.generate.ship import withheld
+from egraph_opt.rewrites.generate.worlds import ALGEBRA, DENSE_CONVOLUTION, MATRIX, PARTS, World
+from egraph_opt.rewrites.prove import prove
 from egraph_opt.terms import Equation, check_equation, parse, sides
 
 SMALL = dataclasses.replace(DENSE_CONVOLUTION, operators=2)
@@ -116,6 +120,53 @@ def test_an_equation_that_never_holds_has_no_conditions() -> None:
     learned = learn_conditions(wrong, cases=40)
     assert learned.when is None
     assert learned.positive == 0
+
+
+def test_what_ships_is_proved_and_tidy(moves: Generation) -> None:
+    assert moves.shipped
+    for rule in moves.shipped:
+        assert rule.status == "proved"
+        assert prove(rule, all_axioms(), z3=False) is not None, rule.equation
+        assert withheld(rule) == ""
+    assert {r.equation for r in moves.unproved}.isdisjoint(r.equation for r in moves.shipped)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "reason"),
+    [
+        ("Add(Add(x, y), z)", "Add(x, Add(y, z))", "it reorders"),
+        ("Sub(x, Add(y, z))", "Sub(Sub(x, y), z)", "it regroups arithmetic"),
+        ("MatMul(MatMul(x, y), z)", "MatMul(x, MatMul(y, z))", ""),
+        ("Relu(Transpose(x, perm=p))", "Transpose(Relu(x), perm=p)", ""),
+        ("Relu(Concat(x, y, axis=a))", "Concat(Relu(x), Relu(y), axis=a)", "it adds operators"),
+        ("Concat(Add(x, y), Add(x, y), axis=a)", "Add(Concat(x, x, axis=a), Concat(y, y, axis=a))", "it adds a Concat"),
+    ],
+)
+def test_the_policy(left: str, right: str, reason: str) -> None:
+    assert withheld(Equation("e", sides(left), sides(right))) == reason
+
+
+def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
+    small = dataclasses.replace(MOVES, operators=2)
+    whole = generate([small], work=tmp_path)
+    kept = {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
+    assert len(kept) == 1
+    again = generate([small, dataclasses.replace(SMALL, after=())], work=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert all(p.stat().st_mtime_ns == changed for p, changed in kept.items())
+    assert [r.equation for r in again.rules][: len(whole.rules)] == [r.equation for r in whole.rules]
+
+
+def test_processes_do_not_change_the_rules() -> None:
+    worlds = [dataclasses.replace(MOVES, operators=2), dataclasses.replace(SMALL, after=(), operators=1)]
+    assert rules_to_text(generate(worlds, jobs=2).rules) == rules_to_text(generate(worlds).rules)
+
+
+def test_parts_of_a_join_are_found() -> None:
+    small = dataclasses.replace(PARTS, operators=2)
+    equations = {r.equation for r in generate([small]).shipped}
+    assert "Get(Split(Concat(x, y, axis=a), axis=a, sizes=s), index=1) => y" in equations
+    assert any(e.startswith("Concat(Get(Split(w, ") for e in equations)
 
 
 def test_raw_candidates_have_the_larger_side_left() -> None:

@@ -33,8 +33,24 @@ class Learned:
     negative: int
 
 
+def hypotheses(equation: Equation) -> Iterator[tuple[str, ...]]:
+    """Conditions that may be taken for granted where random cases hardly ever meet them, or seldom break them: none;
+    the sizes of a split are those of what was joined; every window of a pool holds an element of its input."""
+    yield ()
+    names = equation.attributes
+    for s in (n for n in names if n == "s" and "a" in names):
+        for x, y in itertools.combinations(equation.tensors, 2):
+            yield (f"{s} == (size({x}, a), size({y}, a))",)
+        yield (f"length({s}) == 2",)
+    for p in (n.removesuffix("_kernel") for n in names if n.endswith("_kernel")):
+        yield (f"{p}_ceil_mode == 0", f"max({p}_dilations) == 1", f"max({p}_pads) < min({p}_kernel)")
+
+
 def learn_conditions(equation: Equation, *, seed: int = 0, cases: int = CASES) -> Learned:
-    """Conditions under which the equation holds in every case that was drawn, and without which it fails."""
+    """Conditions under which the equation holds in every case that was drawn, and without which it fails.
+
+    Conditions that the equation has already are taken for granted.
+    """
     rng = np.random.default_rng([seed, *equation.name.encode()])
     positive: list[Case] = []
     negative: list[Case] = []
@@ -46,7 +62,7 @@ def learn_conditions(equation: Equation, *, seed: int = 0, cases: int = CASES) -
         inside = [[c for c in side if all(_true(r, c) for r in restriction)] for side in (positive, negative)]
         chosen = _exact(equation, *inside) if len(inside[0]) >= ENOUGH else None
         if chosen is not None:
-            return Learned((*restriction, *chosen), len(positive), len(negative))
+            return Learned((*equation.when, *restriction, *chosen), len(positive), len(negative))
     return Learned(None, len(positive), len(negative))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,9 +17,9 @@ import numpy as np
 from egraph_opt.ir import AttrValue, TensorType, Type
 from egraph_opt.ops import IllTyped, operator
 from egraph_opt.rewrites.generate.worlds import Form, World
-from egraph_opt.terms import App, Expr, Pattern, Var, parse
+from egraph_opt.terms import App, Expr, Number, Pattern, Var, parse, walk
 from egraph_opt.terms.expressions import Environment, Undefined, evaluate
-from egraph_opt.terms.gates import PRIME, Array, apply_ring
+from egraph_opt.terms.gates import PRIME, Array, Value, apply_ring
 
 DIGITS = 7
 """Decimal digits in which float64 values of one group agree."""
@@ -67,6 +67,10 @@ class Enumeration:
             types = tuple(TensorType("float64", shape) for shape in variable.shapes)
             values = tuple(self._random(rng, shape) for shape in variable.shapes)
             self._add(Term(Var(variable.name), variable.role, 0, frozenset(), types, values), self.levels[0])
+        for number in self.world.numbers:
+            types = (TensorType("float64", ()),) * self.world.assignments
+            values = (np.asarray(self._number(number)),) * self.world.assignments
+            self._add(Term(Number(number), "t", 0, frozenset(), types, values), self.levels[0])
         for count in range(1, self.world.operators + 1):
             level: list[Term] = []
             for form in self.world.forms:
@@ -75,7 +79,14 @@ class Enumeration:
                     if term is not None:
                         self._add(term, level)
             self.levels.append(level)
+        for text in self.world.templates:
+            term = self._evaluate(parse(text), "t", frozenset())
+            if term is not None:
+                self._add(term, self.levels[-1])
         return self
+
+    def _number(self, number: float) -> float | int:
+        return int(number) % PRIME if self.world.semantics == "ring" else number
 
     def _random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         if self.world.semantics == "ring":
@@ -104,44 +115,62 @@ class Enumeration:
                 yield operands
 
     def _apply(self, form: Form, operands: tuple[Term, ...]) -> Term | None:
-        pattern = self._pattern(form, operands)
+        holes = iter(operands)
+        pattern = _fill(parse(form.text), holes)
+        variants = frozenset({form.variant} - {""}).union(*(o.variants for o in operands))
+        return self._evaluate(pattern, form.gives, variants, {o.pattern: o for o in operands})
+
+    def _evaluate(
+        self, pattern: Pattern, role: str, variants: frozenset[str], known: Mapping[Pattern, Term] | None = None
+    ) -> Term | None:
+        """The term of a pattern over ``known`` terms (variables and numbers, if not given); ``None`` if ill-typed."""
+        known = known or {t.pattern: t for t in self.levels[0]}
         types: list[TensorType] = []
         values: list[Array] = []
         for index in range(self.world.assignments):
-            inputs = [o.types[index] for o in operands]
             try:
-                attrs = self._attributes(pattern, index)
-                found: Type = operator(pattern.op).infer(attrs, inputs)
+                type_, value = self._part(pattern, index, known)
             except (IllTyped, Undefined):
                 return None
-            assert isinstance(found, TensorType)
-            types.append(found)
-            values.append(self._value(pattern.op, attrs, [o.values[index] for o in operands]))
+            assert isinstance(type_, TensorType)
+            assert not isinstance(value, tuple)
+            types.append(type_)
+            values.append(value)
         self.evaluated += 1
-        variants = frozenset({form.variant} - {""}).union(*(o.variants for o in operands))
-        count = 1 + sum(o.operators for o in operands)
-        return Term(pattern, form.gives, count, variants, tuple(types), tuple(values))
+        count = sum(isinstance(p, App) and p.op != "Get" for p in walk(pattern))
+        return Term(pattern, role, count, variants, tuple(types), tuple(values))
 
-    def _value(self, op: str, attrs: tuple[AttrValue, ...], operands: list[Array]) -> Array:
+    def _part(self, pattern: Pattern, index: int, known: Mapping[Pattern, Term]) -> tuple[Type, Value]:
+        found = known.get(pattern)
+        if found is not None:
+            return found.types[index], found.values[index]
+        assert isinstance(pattern, App)
+        operands = [self._part(o, index, known) for o in pattern.operands]
+        attrs = self._attributes(pattern, index)
+        type_ = operator(pattern.op).infer(attrs, [t for t, _ in operands])  # type: ignore[arg-type]
+        return type_, self._value(pattern.op, attrs, [v for _, v in operands])
+
+    def _value(self, op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
         if self.world.semantics == "ring":
-            result = apply_ring(op, attrs, list(operands))
-        else:
-            result = operator(op).evaluate(attrs, operands)
-            result = np.round(np.asarray(result), DIGITS) + 0.0
-        assert not isinstance(result, tuple)
-        return result
-
-    @staticmethod
-    def _pattern(form: Form, operands: tuple[Term, ...]) -> App:
-        shape = parse(form.text)
-        assert isinstance(shape, App)
-        return App(shape.op, shape.attrs, tuple(o.pattern for o in operands))
+            return apply_ring(op, attrs, operands)
+        with np.errstate(all="ignore"):
+            result = operator(op).evaluate(attrs, operands)  # type: ignore[arg-type]
+        if isinstance(result, tuple):
+            return tuple(np.round(r, DIGITS) + 0.0 for r in result)
+        return np.round(np.asarray(result), DIGITS) + 0.0
 
     def _attributes(self, pattern: App, index: int) -> tuple[AttrValue, ...]:
         environment: dict[str, AttrValue | TensorType] = {n: v[index] for n, v in self.world.attributes.items()}
         for variable in self.world.variables:
             environment[variable.name] = TensorType("float64", variable.shapes[index])
         return tuple(_value_of(e, environment) for e in pattern.attrs)
+
+
+def _fill(pattern: Pattern, holes: Iterator[Term]) -> Pattern:
+    """A form's pattern with the next operands in its holes, from left to right."""
+    if isinstance(pattern, App):
+        return App(pattern.op, pattern.attrs, tuple(_fill(o, holes) for o in pattern.operands))
+    return next(holes).pattern
 
 
 def _value_of(expression: Expr, environment: Environment) -> AttrValue:

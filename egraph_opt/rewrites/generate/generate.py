@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
 
+from egraph_opt.axioms import all_axioms
+from egraph_opt.rewrites.artefact import rules_from_text, rules_to_text
 from egraph_opt.rewrites.generate.candidates import (
     Candidate,
     binds_all,
@@ -15,15 +24,16 @@ from egraph_opt.rewrites.generate.candidates import (
     renamed,
     shares_a_subterm,
 )
-from egraph_opt.rewrites.generate.conditions import learn_conditions
+from egraph_opt.rewrites.generate.conditions import hypotheses, learn_conditions
 from egraph_opt.rewrites.generate.enumerate import Enumeration
 from egraph_opt.rewrites.generate.names import name_of
 from egraph_opt.rewrites.generate.prune import is_instance
+from egraph_opt.rewrites.generate.ship import directions, family, proved, withheld
 from egraph_opt.rewrites.generate.worlds import WORLDS, World
 from egraph_opt.rewrites.prove.find import prove
 from egraph_opt.rewrites.prove.search import Limits
 from egraph_opt.rewrites.rule import Rule
-from egraph_opt.terms import App, Equation, Pattern, PatternError, Var, check_equation, parse, sides, walk
+from egraph_opt.terms import Equation, Pattern, PatternError, Var, check_equation, parse, sides, walk
 
 SEEDS = (
     Equation("add-commutes", sides("Add(x, y)"), sides("Add(y, x)"), float_class="exact"),
@@ -50,35 +60,138 @@ class Stages:
     underivable: int = 0
     gated: int = 0
     minimal: int = 0
+    proved: int = 0
 
 
 @dataclass
 class Generation:
-    """The rules, and how they came about; ``refused`` says why the others are not among them."""
+    """The rules, and how they came about.
+
+    Attributes:
+        rules: every rule that is true and does not follow from the others.
+        shipped: the proved ones among them that the policy lets pass, in their directions.
+        unproved: true as far as tests can tell, and not provable from the axioms: a list of axioms to be found.
+        withheld: proved ones that the policy keeps back, and why.
+        refused: candidates that are no rules, and why.
+    """
 
     rules: list[Rule] = field(default_factory=list[Rule])
+    shipped: list[Rule] = field(default_factory=list[Rule])
+    unproved: list[Rule] = field(default_factory=list[Rule])
+    withheld: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     stages: list[Stages] = field(default_factory=list[Stages])
     refused: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
 
 def generate(
-    worlds: Sequence[World] = WORLDS, *, seed: int = 0, on_progress: Callable[[str, int, int], None] | None = None
+    worlds: Sequence[World] = WORLDS,
+    *,
+    seed: int = 0,
+    work: Path | None = None,
+    jobs: int = 1,
+    on_progress: Callable[[str, int], None] | None = None,
 ) -> Generation:
-    """Generates rules from nothing. The same seed gives the same rules in the same order."""
-    made = Generation()
-    for world in worlds:
-        found = Enumeration(world).run(seed)
-        counts = Stages(world.name, found.evaluated, len(found.classes), len(found.equal))
-        made.stages.append(counts)
-        candidates = _candidates(found, world, counts)
-        for number, candidate in enumerate(candidates):
-            if on_progress:
-                on_progress(world.name, number, len(candidates))
-            rule = _consider(candidate, world, made, counts, seed)
-            if rule is not None:
-                made.rules.append(rule)
-    _minimise(made)
+    """Generates rules from nothing. The same seed gives the same rules in the same order.
+
+    Args:
+        work: folder in which finished worlds are kept, so that a run that was killed goes on where it was.
+        jobs: processes; the result does not depend on it.
+        on_progress: called with a world and its number of rules when it is finished.
+    """
+    done: dict[str, Generation] = {}
+    names = {w.name for w in worlds}
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else nullcontext() as pool:
+        while len(done) < len(worlds):
+            ready = [w for w in worlds if w.name not in done and all(a in done for a in w.after if a in names)]
+            known = [tuple(r for a in w.after if a in done for r in done[a].rules) for w in ready]
+            arguments = ready, known, [seed] * len(ready), [work] * len(ready)
+            for made in pool.map(explore, *arguments) if pool else map(explore, *arguments):
+                done[made.stages[0].world] = made
+                if on_progress:
+                    on_progress(made.stages[0].world, len(made.rules))
+    return _together([done[w.name] for w in worlds])
+
+
+def explore(world: World, known: Sequence[Rule], seed: int, work: Path | None = None) -> Generation:
+    """The rules of one world, those aside that follow from ``known`` ones; taken from ``work`` where they are there."""
+    place = work and work / f"{_digest(world, known, seed)}.json"
+    if place and place.exists():
+        return _read(place)
+    made = Generation(rules=list(known))
+    found = Enumeration(world).run(seed)
+    counts = Stages(world.name, found.evaluated, len(found.classes), len(found.equal))
+    made.stages.append(counts)
+    for candidate in _candidates(found, world, counts):
+        rule = _consider(candidate, world, made, counts, seed)
+        if rule is not None:
+            made.rules.append(rule)
+    made.rules = made.rules[len(known) :]
+    if place:
+        _write(place, made)
     return made
+
+
+def _together(parts: Sequence[Generation]) -> Generation:
+    """What several worlds found: without what follows from the others, with proofs, and under the policy."""
+    made = Generation(stages=[s for p in parts for s in p.stages], refused=[r for p in parts for r in p.refused])
+    for rule in (r for p in parts for r in p.rules):
+        if not _derivable(rule, made.rules):
+            name = name_of(rule.lhs, rule.rhs, {r.name for r in made.rules})
+            made.rules.append(dataclasses.replace(rule, name=name))
+    _minimise(made)
+    certain: list[Rule] = []
+    for rule in directions(made.rules):
+        sure = proved(rule)
+        if sure is None:
+            made.unproved.append(rule)
+        elif withheld(sure):
+            made.withheld.append((sure.equation, withheld(sure)))
+        else:
+            made.shipped.append(sure)
+        if sure is not None:
+            certain.append(sure)
+    for counts in made.stages:
+        mine = source_of(counts.world)
+        counts.minimal = sum(r.source == mine for r in made.rules)
+        counts.proved = len({r.name for r in certain if r.source == mine} & {r.name for r in made.rules})
+    return made
+
+
+def source_of(world: str) -> str:
+    """Where a generated rule says that it comes from."""
+    return f"found by enumeration, world {world}"
+
+
+def _derivable(rule: Rule, rules: Sequence[Rule]) -> bool:
+    if len(rule.lhs) > 1:
+        return any((r.equation, r.when) == (rule.equation, rule.when) for r in rules)
+    return prove(rule, (*SEEDS, *rules), limits=DERIVATION, z3=False) is not None
+
+
+def _digest(world: World, known: Sequence[Rule], seed: int) -> str:
+    said = repr((world, [(r.equation, r.when) for r in known], seed))
+    return f"{world.name}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+
+
+def _write(place: Path, made: Generation) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    plain = {
+        "rules": rules_to_text(made.rules),
+        "stages": [dataclasses.asdict(s) for s in made.stages],
+        "refused": made.refused,
+    }
+    temporary = place.with_suffix(f".{os.getpid()}.partial")
+    temporary.write_text(json.dumps(plain))
+    temporary.replace(place)
+
+
+def _read(place: Path) -> Generation:
+    plain = json.loads(place.read_text())
+    return Generation(
+        rules=list(rules_from_text(plain["rules"], str(place))),
+        stages=[Stages(**s) for s in plain["stages"]],
+        refused=[(e, r) for e, r in plain["refused"]],
+    )
 
 
 def _candidates(found: Enumeration, world: World, counts: Stages) -> list[Candidate]:
@@ -103,37 +216,57 @@ def _consider(candidate: Candidate, world: World, made: Generation, counts: Stag
     if is_instance(candidate, world, (*SEEDS, *made.rules)):
         return None
     counts.general += 1
-    rule = _with_conditions(candidate, world, made, seed)
-    if rule is None:
+    found = list(_with_conditions(candidate, world, made, seed))
+    if not found:
         return None
     counts.conditions += 1
-    if len(rule.lhs) == 1 and prove(rule, (*SEEDS, *made.rules), limits=DERIVATION) is not None:
+    if any(_derivable(rule, made.rules) for rule in found):
         return None
     counts.underivable += 1
-    verdict = check_equation(rule, seed=seed)
-    if not verdict.passed:
-        made.refused.append((rule.equation, verdict.reason))
+    passed: list[Rule] = []
+    for rule in found:
+        verdict = check_equation(rule, seed=seed)
+        if verdict.passed:
+            passed.append(dataclasses.replace(rule, float_class=verdict.float_class))
+        else:
+            made.refused.append((rule.equation, verdict.reason))
+    if not passed:
         return None
     counts.gated += 1
-    return dataclasses.replace(rule, float_class=verdict.float_class)
+    provable = (r for r in passed if len(passed) > 1 and prove(r, all_axioms(), z3=False) is not None)
+    return next(provable, passed[0])
 
 
-def _with_conditions(candidate: Candidate, world: World, made: Generation, seed: int) -> Rule | None:
-    """The candidate as a rule, under the conditions that were learned for it."""
+def _with_conditions(candidate: Candidate, world: World, made: Generation, seed: int) -> Iterator[Rule]:
+    """The candidate as a rule, under the conditions that were learned for it: at most one for each hypothesis."""
     for roots in _filled(candidate):
         lhs, rhs = (tuple(side) for side in zip(*roots, strict=True))
         name = name_of(lhs, rhs, {r.name for r in made.rules})
-        status = "definition" if world.semantics == "real" else "unproved"
         try:
-            plain = Rule(name, lhs, rhs, float_class="drops-nonfinite", status=status, family=f"generated-{world.name}")
+            plain = Rule(
+                name,
+                lhs,
+                rhs,
+                float_class="drops-nonfinite",
+                family=family(lhs, rhs),
+                source=source_of(world.name),
+                needs_order=world.semantics == "real",
+            )
         except PatternError as error:
             made.refused.append((name, str(error)))
             continue
-        learned = learn_conditions(plain, seed=seed, cases=LEARNING_CASES)
-        if learned.when is not None:
-            return dataclasses.replace(plain, when=learned.when)
-        made.refused.append((plain.equation, f"no exact condition in {learned.positive}+{learned.negative} cases"))
-    return None
+        reasons: list[str] = []
+        count = 0
+        for hypothesis in hypotheses(plain):
+            supposed = dataclasses.replace(plain, when=hypothesis)
+            learned = learn_conditions(supposed, seed=seed, cases=LEARNING_CASES)
+            if learned.when is not None:
+                count += 1
+                yield dataclasses.replace(plain, when=learned.when)
+            reasons.append(f"{learned.positive}+{learned.negative}")
+        if count:
+            return
+        made.refused.append((plain.equation, f"no exact condition in {', '.join(reasons)} cases"))
 
 
 def _filled(candidate: Candidate) -> Iterator[tuple[tuple[Pattern, Pattern], ...]]:
@@ -160,15 +293,5 @@ def _minimise(made: Generation) -> None:
     """Backward elimination: drops each rule, the largest first, that the others derive."""
     for rule in sorted(made.rules, key=lambda r: -sum(count_operators(p) for p in (*r.lhs, *r.rhs))):
         others = [r for r in made.rules if r is not rule]
-        if len(rule.lhs) == 1 and prove(rule, (*SEEDS, *others), limits=DERIVATION) is not None:
+        if not len(rule.lhs) > 1 and _derivable(rule, others):
             made.rules = others
-    kept = {r.family for r in made.rules}
-    for counts in made.stages:
-        counts.minimal = sum(r.family == f"generated-{counts.world}" for r in made.rules if r.family in kept)
-
-
-def is_reordering(rule: Equation) -> bool:
-    """Whether a rule only reorders operands of one operator: true, and useless to apply without a reason."""
-    apps = [{p.op for p in walk(side) if isinstance(p, App)} for side in (rule.lhs[0], rule.rhs[0])]
-    counts = [count_operators(p) for p in (rule.lhs[0], rule.rhs[0])]
-    return apps[0] == apps[1] and len(apps[0]) == 1 and counts[0] == counts[1]

@@ -91,7 +91,8 @@ def type_under(pattern: Pattern, world: World, index: int) -> Type:
     if isinstance(pattern, Var):
         variable = next(v for v in world.variables if v.name == pattern.name)
         return TensorType("float64", variable.shapes[index])
-    assert isinstance(pattern, App)
+    if isinstance(pattern, Number):
+        return TensorType("float64", ())
     types = [type_under(o, world, index) for o in pattern.operands]
     attrs = tuple(_value(e, world, index) for e in pattern.attrs)
     return operator(pattern.op).infer(attrs, types)  # type: ignore[arg-type]

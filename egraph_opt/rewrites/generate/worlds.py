@@ -44,6 +44,8 @@ class Form:
 class World:
     """Variables, attribute values per assignment, and operators.
 
+    ``numbers`` are constants whose elements are all that number. ``templates`` are single terms of more operators
+    than are enumerated. A world that stands ``after`` others takes their rules for known.
     ``semantics``: ``ring`` evaluates exactly, modulo a prime, with element-wise non-linear operators as arbitrary
     functions; ``real`` evaluates in float64 on signed inputs, for operators that order or divide.
     """
@@ -54,6 +56,9 @@ class World:
     attributes: dict[str, tuple[AttrValue, ...]] = field(default_factory=dict[str, tuple[AttrValue, ...]])
     semantics: Literal["ring", "real"] = "ring"
     operators: int = 3
+    numbers: tuple[float, ...] = ()
+    templates: tuple[str, ...] = ()
+    after: tuple[str, ...] = ("algebra",)
 
     @property
     def assignments(self) -> int:
@@ -81,6 +86,69 @@ ALGEBRA = World(
         Form("Transpose(_, perm=p)", ("t",), "t"),
     ),
     {"a": (1, 0), "p": ((1, 0), (2, 0, 1))},
+    after=(),
+)
+
+UNITS = World(
+    "units",
+    _variables("t", "x y", (2, 3), (4, 1, 3)),
+    (
+        *_ELEMENTWISE,
+        Form("Sub(_, _)", ("t", "t"), "t"),
+        Form("Div(_, _)", ("t", "t"), "t"),
+        Form("Neg(_)", ("t",), "t"),
+        Form("Relu(_)", ("t",), "t"),
+        Form("Max(_, _)", ("t", "t"), "t", commutes=True),
+        Form("Min(_, _)", ("t", "t"), "t", commutes=True),
+    ),
+    semantics="real",
+    operators=2,
+    numbers=(0.0, 1.0, -1.0),
+)
+
+_UNARY = ("Relu", "Sigmoid", "Tanh", "HardSwish", "Neg", "Exp", "Sqrt", "Abs", "Erf")
+_BUNDLED = ("Clip", "LeakyRelu", "HardSigmoid", "Gelu")
+_CALLS = (*(f"{op}({{}})" for op in _UNARY), *(f"{op}({{}}, **{op[0].lower()})" for op in _BUNDLED))
+_JOINS = tuple(f"Concat({', '.join(f'{{{i}}}' for i in range(n))}, axis=a)" for n in (2, 3, 4))
+_JOINED = tuple(
+    text
+    for call in _CALLS
+    for join in _JOINS
+    for text in (call.format(join.format(*"xyzu")), join.format(*(call.format(x) for x in "xyzu")))
+)
+
+UNARY = World(
+    "unary",
+    _variables("t", "x y z u", (2, 3), (4, 1, 3)),
+    (
+        *(Form(call.format("_"), ("t",), "t") for call in _CALLS),
+        Form("Transpose(_, perm=p)", ("t",), "t"),
+        Form("Reshape(_, shape=s)", ("t",), "t"),
+    ),
+    {
+        "a": (1, 0), "p": ((1, 0), (2, 0, 1)), "s": ((3, 2, 1), (2, 6)),
+        "c_min": (-1.0, 0.0), "c_max": (1.0, 6.0), "l_alpha": (0.25, 0.5),
+        "h_alpha": (0.25, 0.5), "h_beta": (0.5, 0.25), "g_approximate": ("none", "tanh"),
+    },
+    operators=2,
+    templates=_JOINED,
+)  # fmt: skip
+
+PARTS = World(
+    "parts",
+    (
+        *_variables("t", "x y", (2, 3), (4, 1, 3)),
+        *_variables("b", "w", (2, 6), (8, 1, 3)),
+    ),
+    (
+        *(Form(f"Get(Split(_, axis=a, sizes=s), index={i})", ("b",), "t") for i in (0, 1)),
+        Form("Concat(_, _, axis=a)", ("t", "t"), "b"),
+        Form("Relu(_)", ("t",), "t"),
+        Form("Relu(_)", ("b",), "b"),
+        *_ELEMENTWISE,
+        Form("Add(_, _)", ("b", "b"), "b", commutes=True),
+    ),
+    {"a": (1, 0), "s": ((3, 3), (4, 4))},
 )
 
 MATRIX = World(
@@ -130,9 +198,12 @@ DENSE_CONVOLUTION = World(
     (
         *_variables("x", "x y", (2, 3, 5, 4), (1, 3, 6, 6)),
         *_variables("w", "w v", (3, 3, 3, 2), (3, 3, 1, 1)),
+        *_variables("b", "b d", (3,), (3,)),
     ),
     (
         Form("Conv(_, _, **c)", ("x", "w"), "x", variant="conv"),
+        Form("Conv(_, _, _, **c)", ("x", "w", "b"), "x", variant="conv"),
+        Form("Concat(_, _, axis=0)", ("b", "b"), "b"),
         Form("Add(_, _)", ("x", "x"), "x", commutes=True),
         Form("Add(_, _)", ("w", "w"), "w", commutes=True),
         Form("Relu(_)", ("x",), "x"),
@@ -153,9 +224,10 @@ POOLING = World(
     "pooling",
     _variables("x", "x y", (2, 3, 5, 4), (1, 2, 6, 6)),
     (
-        Form("MaxPool(_, **m)", ("x",), "x"),
-        Form("AveragePool(_, **q)", ("x",), "x"),
-        Form("GlobalAveragePool(_)", ("x",), "x"),
+        Form("MaxPool(_, **m)", ("x",), "x", variant="pool"),
+        Form("AveragePool(_, **q)", ("x",), "x", variant="pool"),
+        Form("GlobalAveragePool(_)", ("x",), "x", variant="pool"),
+        Form("Max(_, _)", ("x", "x"), "x", commutes=True),
         Form("Relu(_)", ("x",), "x"),
         Form("Add(_, _)", ("x", "x"), "x", commutes=True),
         Form("Neg(_)", ("x",), "x"),
@@ -178,4 +250,4 @@ POOLING = World(
     semantics="real",
 )
 
-WORLDS = (ALGEBRA, MATRIX, CONVOLUTION, DENSE_CONVOLUTION, POOLING)
+WORLDS = (ALGEBRA, UNITS, UNARY, PARTS, MATRIX, CONVOLUTION, DENSE_CONVOLUTION, POOLING)

@@ -1,0 +1,107 @@
+"""What of the true rules ships: those that are proved, and that do not only blow up e-graphs.
+
+The policy:
+
+1. A rule ships if it has a proof from the axioms that the checker accepts, for the widest dtypes for which it has one.
+2. A rule may apply as many operators as it removes, or fewer. Where both sides have the same number, both directions
+   ship. What needs larger graphs first is left to the laws written by hand.
+3. A rule that keeps the number of operators does not only reorder (the same operators under the same root, unless those
+   are products, whose cost depends on the order), nor only regroup element-wise arithmetic, which costs the same.
+4. A rule with one root does not add a ``Concat``: joins are made by rules with several roots, and there are few.
+5. Rules with several roots share their first operand (the input); saturation merges those many at once. Joining inputs
+   that share a weight would copy activations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from egraph_opt.axioms import all_axioms
+from egraph_opt.rewrites.generate.names import name_of
+from egraph_opt.rewrites.prove.find import prove
+from egraph_opt.rewrites.rule import Rule
+from egraph_opt.terms import App, Dtypes, Equation, Pattern, PatternError, Var, check_equation, walk
+
+PRODUCTS = frozenset({"MatMul", "Conv"})
+"""Operators whose order and grouping decide what they cost."""
+ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Max", "Min"})
+"""Element-wise operators that cost about the same."""
+_WIDEST: tuple[Dtypes, Dtypes] = ("any", "numeric")
+
+
+def proved(rule: Rule) -> Rule | None:
+    """The rule, for the widest dtypes for which it passes the gates and is proved; ``None`` if it is not proved."""
+    if prove(rule, all_axioms()) is None:
+        return None
+    for dtypes in ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Max", "Min"})
+"""Element-wise operators that cost about the same."""
+_WIDEST:
+        wide = dataclasses.replace(rule, dtypes=dtypes)
+        verdict = check_equation(wide)
+        if verdict.passed and prove(wide, all_axioms()) is not None:
+            return dataclasses.replace(wide, float_class=verdict.float_class, status="proved")
+    return dataclasses.replace(rule, status="proved")
+
+
+def withheld(rule: Equation) -> str:
+    """Why the policy keeps a true rule back; empty if it ships."""
+    roots = len(rule.lhs)
+    if roots > 1:
+        return "" if _shares_input(rule) else "it joins inputs"
+    left, right = (_operators(side[0]) for side in (rule.lhs, rule.rhs))
+    if right.total() > left.total():
+        return "it adds operators"
+    if right["Concat"] > left["Concat"]:
+        return "it adds a Concat"
+    if is_reordering(rule):
+        return "it reorders"
+    return "it regroups arithmetic" if left.total() == right.total() and left.keys() <= ARITHMETIC else ""
+
+
+def is_reordering(rule: Equation) -> bool:
+    """Whether a rule only reorders operands: true, and useless to apply without a reason."""
+    left, right = (_operators(side[0]) for side in (rule.lhs, rule.rhs))
+    roots = {getattr(side[0], "op", "") for side in (rule.lhs, rule.rhs)}
+    return left == right and len(roots) == 1 and not roots & PRODUCTS
+
+
+def directions(rules: Sequence[Rule]) -> Iterator[Rule]:
+    """The rules, and those with two sides of one size from right to left as well."""
+    taken = {r.name for r in rules}
+    for rule in rules:
+        yield rule
+        sizes = [_operators(side[0]).total() for side in (rule.lhs, rule.rhs)]
+        if len(rule.lhs) > 1 or sizes[0] != sizes[1]:
+            continue
+        back = _reversed(rule, name_of(rule.rhs, rule.lhs, taken))
+        if back is not None:
+            taken.add(back.name)
+            yield back
+
+
+def family(lhs: Sequence[Pattern], rhs: Sequence[Pattern]) -> str:
+    """Rules that are switched on and off together: ``merge``, or those about the same operators."""
+    if len(lhs) > 1:
+        return "merge"
+    return "-".join(sorted({p.op.lower() for side in (*lhs, *rhs) for p in walk(side) if isinstance(p, App)}))
+
+
+def _reversed(rule: Rule, name: str) -> Rule | None:
+    try:
+        back = dataclasses.replace(rule, name=name, lhs=rule.rhs, rhs=rule.lhs, float_class="drops-nonfinite")
+    except PatternError:  # the right side does not say everything that the left side needs
+        return None
+    verdict = check_equation(back)
+    return dataclasses.replace(back, float_class=verdict.float_class) if verdict.passed else None
+
+
+def _operators(pattern: Pattern) -> Counter[str]:
+    return Counter(p.op for p in walk(pattern) if isinstance(p, App) and p.op != "Get")
+
+
+def _shares_input(rule: Equation) -> bool:
+    first = [p.operands[0] for p in rule.lhs if isinstance(p, App)]
+    others = [set(p.operands[1:]) for p in rule.lhs if isinstance(p, App)]
+    return isinstance(first[0], Var) and len(set(first)) == 1 and not set.intersection(*others)
