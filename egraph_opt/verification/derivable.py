@@ -112,9 +112,7 @@ class _Lookup:
 
     def classes(self, pattern: Pattern) -> frozenset[int]:
         """Every class in which ``pattern`` is found."""
-        if isinstance(pattern, Var):
-            return frozenset({self.leaves[pattern.name]})
-        found = set[int]()
+        found = {self.leaves[pattern.name]} if isinstance(pattern, Var) else set[int]()
         if isinstance(pattern, App):
             attrs = repr(attribute_values(pattern.attrs, self.case))
             for operands in itertools.product(*(self.classes(o) for o in pattern.operands)):
@@ -122,7 +120,7 @@ class _Lookup:
                 if cls is not None:
                     found.add(cls)
         value = self._value(pattern)
-        return frozenset(found) if value is None else frozenset(found) | set(self._equal(value))
+        return frozenset(found if value is None else found.union(self._equal(value)))
 
     def _value(self, pattern: Pattern) -> Value | None:
         """The value of an expression of constants."""
