@@ -35,9 +35,7 @@ def proved(rule: Rule) -> Rule | None:
     """The rule, for the widest dtypes for which it passes the gates and is proved; ``None`` if it is not proved."""
     if prove(rule, all_axioms()) is None:
         return None
-    for dtypes in ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Max", "Min"})
-"""Element-wise operators that cost about the same."""
-_WIDEST:
+    for dtypes in _WIDEST:
         wide = dataclasses.replace(rule, dtypes=dtypes)
         verdict = check_equation(wide)
         if verdict.passed and prove(wide, all_axioms()) is not None:
