@@ -36,8 +36,9 @@ class Board:
                 extra = [] if warm_start is None else [warm_start]
                 clock.found(problem, DagGreedy().best_choice(problem, extra, clock))
         self.reduced = Reduced(problem, 0.0, {}, {}, float("-inf"), {})
+        if greedy:
+            clock.proved(cheap_lower_bound(problem))
         self.reduce()
-        clock.proved(cheap_lower_bound(problem))
 
     def reduce(self) -> None:
         """Reduce what is left, with the best cost so far: a better answer makes for a smaller problem."""

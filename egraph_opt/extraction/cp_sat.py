@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import ceil, floor, frexp, inf
 from typing import Any, ClassVar
 
@@ -20,6 +21,11 @@ from egraph_opt.extraction.landmarks import landmarks
 from egraph_opt.extraction.parallel import SMALL, search_beside, search_here
 from egraph_opt.extraction.problem import Choice, Problem
 from egraph_opt.extraction.result import Answer, Clock, Guarantee
+
+
+def is_installed() -> bool:
+    """Whether OR-Tools is there."""
+    return find_spec("ortools") is not None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from egraph_opt.extraction.board import Board
-from egraph_opt.extraction.engine import HighsEngine
+from egraph_opt.extraction.cp_sat import CpSatEngine, is_installed
+from egraph_opt.extraction.engine import Engine, HighsEngine, Turns
 from egraph_opt.extraction.exact import Effort
 from egraph_opt.extraction.ilp import search_quickly
 from egraph_opt.extraction.neighbourhood import Neighbourhood
@@ -19,9 +20,10 @@ from egraph_opt.extraction.result import Answer, Clock, Guarantee
 class Portfolio:
     """Greedy, reductions, neighbourhoods, then exact search in a worker beside more neighbourhoods.
 
-    Choices and bounds go both ways. What is solved without a worker - nearly everything of up to some hundred e-nodes
-    after the reductions - is the same on every run. With a worker, the cost and the bound of a proven answer are; which
-    of several selections of that cost comes out depends on who finds his first.
+    The worker runs HiGHS and, where OR-Tools is installed, CP-SAT in turns: each proves what the other cannot. Choices
+    and bounds go both ways. What is solved without a worker - nearly everything of up to some hundred e-nodes after the
+    reductions - is the same on every run. With a worker, the cost and the bound of a proven answer are; which of several
+    selections of that cost comes out depends on who finds his first.
 
     Attributes:
         warm_up: steps of the neighbourhood search before the worker starts.
@@ -40,10 +42,14 @@ class Portfolio:
         effort = Effort()
         timed_out = search_quickly(board, effort, seed)
         if self._warm_up(board, seed):
-            board.reduce()
+            if not board.done and clock.left:
+                board.reduce()
             timed_out |= search_quickly(board, effort, seed)
+        engines: tuple[Engine, ...] = (HighsEngine(effort),)
+        if is_installed():
+            engines += (CpSatEngine(),)
         searches = _Searches(board, seed + 1)
-        timed_out |= search_beside(board, HighsEngine(effort), seed, searches.step)
+        timed_out |= search_beside(board, Turns(engines), seed, searches.step)
         return board.answer(timed_out=timed_out)
 
     def _warm_up(self, board: Board, seed: int) -> bool:
