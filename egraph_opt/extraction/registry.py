@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from egraph_opt.errors import UsageError
 from egraph_opt.extraction.annealing import Annealing
 from egraph_opt.extraction.area_flow import AreaFlow
+from egraph_opt.extraction.beam import Beam
 from egraph_opt.extraction.cp_sat import CpSat
 from egraph_opt.extraction.dag_greedy import DagGreedy
 from egraph_opt.extraction.genetic import Genetic
@@ -15,10 +16,24 @@ from egraph_opt.extraction.ilp import Ilp
 from egraph_opt.extraction.lns import Lns
 from egraph_opt.extraction.portfolio import Portfolio
 from egraph_opt.extraction.result import Extractor
+from egraph_opt.extraction.smoothe import Smoothe
 from egraph_opt.extraction.tree_greedy import TreeGreedy
 from egraph_opt.extraction.treewidth import Treewidth
 
-_EXTRACTORS = (TreeGreedy, DagGreedy, AreaFlow, Genetic, Annealing, Treewidth, Lns, CpSat, Ilp, Portfolio)
+_EXTRACTORS = (
+    TreeGreedy,
+    DagGreedy,
+    AreaFlow,
+    Beam,
+    Genetic,
+    Annealing,
+    Smoothe,
+    Treewidth,
+    Lns,
+    CpSat,
+    Ilp,
+    Portfolio,
+)
 _NEEDS = {CpSat.name: "ortools"}
 """Optional libraries; the extra that installs one has the name of the strategy."""
 
