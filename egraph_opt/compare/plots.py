@@ -66,7 +66,10 @@ def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    columns = 2 * round(figure.get_figwidth() / 4.1)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False
+    )
 
 
 def _base(comparison: Comparison, subject: str) -> float:
@@ -84,11 +87,7 @@ def _against_time(comparison: Comparison) -> Figure:
             axis.plot(max(row.seconds, FLOOR), row.cost / base, linestyle="", markersize=6, label=row.strategy,
                       **_style(comparison, row.strategy))  # fmt: skip
         _lines(axis, comparison, subject.name, base)
-        axis.set_title(_title(subject.name), fontsize=9)
-        axis.set_xscale("log")
-        axis.set_xlabel("seconds", fontsize=8)
-        axis.set_ylabel("cost / best", fontsize=8)
-        axis.tick_params(labelsize=7)
+        _label(axis, subject.name, "cost / best")
     _legend(figure, axes)
     return figure
 
@@ -103,9 +102,25 @@ def _lines(axis: Axes, comparison: Comparison, subject: str, base: float) -> Non
             axis.axhline(bound / base, color="black", linewidth=0.8, linestyle=":", label="lower bound")
 
 
+def _label(axis: Axes, name: str, what: str) -> None:
+    """Names and ticks of a panel over time: whole decades."""
+    from matplotlib.ticker import NullFormatter
+
+    axis.set_xscale("log")
+    low, high = (math.log10(seconds) for seconds in axis.get_xlim())
+    axis.set_xlim(10 ** math.floor(low), 10 ** math.ceil(high))
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.ticklabel_format(axis="y", useOffset=False)
+    axis.set_title(_title(name), fontsize=9)
+    axis.set_xlabel("seconds", fontsize=8)
+    axis.set_ylabel(what, fontsize=8)
+    axis.tick_params(labelsize=7)
+
+
 def _progress(comparison: Comparison) -> Figure:
-    figure, axes = _figure(len(comparison.subjects))
-    for axis, subject in zip(axes, comparison.subjects, strict=True):
+    subjects = [s for s in comparison.subjects if any(r.trace for r in comparison.of(s.name))]
+    figure, axes = _figure(len(subjects))
+    for axis, subject in zip(axes, subjects, strict=True):
         base = _base(comparison, subject.name)
         for row in comparison.of(subject.name):
             costs = [(max(m.seconds, FLOOR), m.cost / base) for m in row.trace if math.isfinite(m.cost)]
@@ -118,11 +133,7 @@ def _progress(comparison: Comparison) -> Figure:
             if bounds:
                 bounds.append((max(row.seconds, bounds[-1][0]), bounds[-1][1]))
                 axis.plot(*zip(*bounds, strict=True), drawstyle="steps-post", linestyle=":", color=style["color"])
-        axis.set_title(_title(subject.name), fontsize=9)
-        axis.set_xscale("log")
-        axis.set_xlabel("seconds", fontsize=8)
-        axis.set_ylabel("cost (solid), bound (dotted) / best", fontsize=8)
-        axis.tick_params(labelsize=7)
+        _label(axis, subject.name, "cost (solid), bound (dotted) / best")
     _legend(figure, axes)
     return figure
 
