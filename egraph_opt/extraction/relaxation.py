@@ -35,7 +35,7 @@ class Relaxation:
     """
 
     def __init__(self, problem: Problem, seeds: int, scale: float, arrays: Any = np) -> None:
-        """Costs are divided by ``scale``. Each class has e-nodes, which are numbered by class; operands are distinct."""
+        """Costs are divided by ``scale``. Each class has e-nodes, numbered by class; operands are distinct."""
         self.xp = xp = arrays
         owner = np.array(problem.owner, np.int64)
         counts = np.array(problem.operand_counts, np.int64)

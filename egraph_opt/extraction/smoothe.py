@@ -95,11 +95,11 @@ class Smoothe:
         random: np.random.Generator,
         stop: Callable[[], bool],
     ) -> None:
-        """The likeliest e-nodes of every seed, in the order of ``seeds``, and a draw by the first one's probabilities."""
+        """The likeliest e-nodes of every seed, in the order of ``seeds``, and a draw by the probabilities of one."""
         part = board.parts[index].problem
         owner = np.array(part.owner)
         last = np.searchsorted(owner, np.arange(len(part.nodes)), side="right") - 1
-        keys = [logits[:, seed] for seed in seeds]
+        keys = [logits[:, seed].astype(np.float64) for seed in seeds]
         keys.append(keys[0] + random.gumbel(size=len(owner)))
         tried: list[Choice] = []
         for key in keys:
