@@ -102,7 +102,8 @@ def one(rules: Sequence[Rule], exact: Sequence[Rule], seed: int, number: int, to
     rng = np.random.default_rng([seed, number])
     bits = number % 4 == 3
     loaded = exact if bits else rules
-    graph = random_graph(rng, loaded, loaded[number % len(loaded)] if loaded else None)
+    turn = number // 4 if bits else number - number // 4  # every rule has its turn among either kind of graphs
+    graph = random_graph(rng, loaded, loaded[turn % len(loaded)] if loaded else None)
     graph, lost = through_onnx(graph)
     totals.opaque.update(lost)
     if lost:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,20 @@ EVALUATE_LIMIT = 256 * 2**20
 CANCELLED_BITS = 10
 """Folding a reassociated sum is refused where it loses more bits than this to cancellation."""
 
+MOVERS = frozenset({"Reshape", "Transpose", "Expand", "Concat", "Split", "Get", "Slice", "Tile", "Gather"})
+"""Operators that pass elements on as they are; an infinity among those is the model's own."""
+SAFE = {"float16": 3e4, "bfloat16": 1e38, "float32": 1e38, "float64": 1e307}
+"""Magnitudes, by dtype, below which a value is known to be finite without being computed."""
+
 
 @dataclass
 class ConstantFolder:
     """Recipes and values of constant e-classes.
 
     ``recipe[c]`` is the e-node to evaluate for class c; ``storable(c)`` says whether its value may go into the model.
+    ``refused`` holds e-nodes of constants that no graph may use, computed in advance or not: sums that cancel, and
+    arithmetic, made by rules, that meets or makes an infinity or a NaN. ``x * 1e30 * 1e30`` is a number for a small x,
+    and no longer one when the constants are multiplied first; an infinite weight times a zero is not a number at all.
     """
 
     enodes: Sequence[ENode]
@@ -35,6 +44,8 @@ class ConstantFolder:
     original: frozenset[int] = frozenset()
     guard_cancellation: bool = True
     recipe: dict[int, int] = field(default_factory=dict[int, int])
+    refused: set[int] = field(default_factory=set[int])
+    _bounds: dict[int, float] = field(default_factory=dict[int, float], repr=False)
     _sources: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     _values: dict[int, Array | tuple[Array, ...]] = field(default_factory=dict, repr=False)
 
@@ -107,7 +118,10 @@ class ConstantFolder:
             following: list[int] = []
             for index in ready:
                 enode = self.enodes[index]
-                if enode.cls in self.recipe or not self._may_fold(index, enode):
+                if enode.cls in self.recipe or not self._is_small(enode):
+                    continue
+                if index not in self.original and (self._is_unsafe(enode) or self._cancels(enode)):
+                    self.refused.add(index)
                     continue
                 self.recipe[enode.cls] = index
                 self._sources[enode.cls] = self._leaves(enode)
@@ -122,7 +136,8 @@ class ConstantFolder:
             return frozenset({int(str(enode.attrs[0]))})
         return frozenset().union(*(self._sources[c] for c in enode.operands))
 
-    def _may_fold(self, index: int, enode: ENode) -> bool:
+    def _is_small(self, enode: ENode) -> bool:
+        """Whether the value has a fixed type and is small enough to be computed."""
         type_ = self.class_types[enode.cls]
         parts = type_.items if isinstance(type_, TupleType) else (type_,)
         for part in parts:
@@ -130,12 +145,38 @@ class ConstantFolder:
                 return False
             if int(str(part.bytes)) > EVALUATE_LIMIT and enode.op != "Const":
                 return False
-        if self.guard_cancellation and enode.op in ("Add", "Sub") and index not in self.original:
-            return not self._cancels(enode)
         return True
+
+    def _is_unsafe(self, enode: ENode) -> bool:
+        """Whether this is arithmetic on an infinity or a NaN, or that has one as its result."""
+        type_ = self.class_types[enode.cls]
+        if enode.op in MOVERS or not isinstance(type_, TensorType) or type_.dtype not in SAFE:
+            return False
+        largest = [self._largest(c) for c in enode.operands]
+        if not np.isfinite(largest).all():
+            return True
+        estimate = _estimate(enode.op, largest)
+        return estimate > SAFE[type_.dtype] and not np.isfinite(_magnitude(self._apply(enode)))
+
+    def _largest(self, cls: int) -> float:
+        """A magnitude that no element of a constant class exceeds; infinite or NaN where an element is."""
+        if cls not in self._bounds:
+            enode, type_ = self.enodes[self.recipe[cls]], self.class_types[cls]
+            estimate = np.inf
+            if enode.op != "Const" and isinstance(type_, TensorType):
+                estimate = _estimate(enode.op, [self._largest(c) for c in enode.operands])
+                estimate = estimate if estimate <= SAFE.get(type_.dtype, 0.0) else np.inf
+            self._bounds[cls] = estimate if np.isfinite(estimate) else _magnitude(self.value(cls))
+        return self._bounds[cls]
+
+    def _apply(self, enode: ENode) -> Array | tuple[Array, ...]:
+        with np.errstate(all="ignore"):
+            return operator(enode.op).evaluate(enode.attrs, [self.value(c) for c in enode.operands])  # type: ignore[arg-type]
 
     def _cancels(self, enode: ENode) -> bool:
         """Whether the sum is so much smaller than its terms that reassociating it loses ``CANCELLED_BITS`` bits."""
+        if not self.guard_cancellation or enode.op not in ("Add", "Sub"):
+            return False
         x, y = (np.asarray(self.value(c)) for c in enode.operands)
         if x.dtype.kind != "f" or not x.size or not y.size:
             return False
@@ -144,3 +185,20 @@ class ConstantFolder:
             total = np.abs(x + y if enode.op == "Add" else x - y)
             terms = np.maximum(np.abs(x), np.abs(y))
             return bool(np.any(np.isfinite(terms) & (terms > total * 2.0**CANCELLED_BITS)))
+
+
+def _estimate(op: str, operands: Sequence[float]) -> float:
+    """The largest magnitude of a result, from those of the operands; infinite where that takes a closer look."""
+    with np.errstate(all="ignore"):
+        if op == "Mul":
+            return float(np.prod(np.asarray(operands, np.float64)))
+        if op in ("Add", "Sub"):
+            return float(np.sum(np.asarray(operands, np.float64)))
+        return max(operands) if op in MOVERS and operands else np.inf
+
+
+def _magnitude(value: Array | tuple[Array, ...]) -> float:
+    """The largest magnitude of the elements; NaN where one is."""
+    parts: list[Any] = list(value if isinstance(value, tuple) else (value,))
+    wide = [a.astype(np.float32) if a.dtype.itemsize < 4 else a for a in parts if a.size and a.dtype.kind not in "cOSU"]
+    return float(np.max([np.maximum(abs(float(np.max(a))), abs(float(np.min(a)))) for a in wide], initial=0.0))

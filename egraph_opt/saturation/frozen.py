@@ -166,8 +166,11 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, gua
     ours = frozenset(i for i, e in enumerate(every) if (e.op, repr(e.attrs), e.operands) in known)
     folder = ConstantFolder(every, class_types, graph.constants, ours, guard_cancellation)
     stored = {cls for cls in folder.recipe if folder.storable(cls)}
-    enodes = _without_repeats([e for e in every if e.cls not in stored and e.op != "Const"], known)
+    offered = [e for i, e in enumerate(every) if i not in folder.refused]
+    enodes = _without_repeats([e for e in offered if e.cls not in stored and e.op != "Const"], known)
     enodes += [ENode("Const", (cls,), (), cls) for cls in sorted(stored)]
+    if folder.refused:
+        enodes = _computable(enodes)
     egraph = EGraph.build(
         [(e.op, e.cls, e.operands) for e in enodes], [original[i] for i in graph.outputs], snapshot.class_count
     )
@@ -176,6 +179,17 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, gua
         fired[cls] = (*fired.get(cls, ()), snapshot.rule_names[number])
     makes = {r.name: frozenset(p.op for p in r.rhs if isinstance(p, App)) for r in rules}
     return Frozen(graph, egraph, tuple(enodes), tuple(class_types), original, fired, makes, folder)
+
+
+def _computable(enodes: list[ENode]) -> list[ENode]:
+    """The e-nodes that can be computed from leaves, without what was refused."""
+    reached: set[int] = set()
+    while True:
+        kept = [e for e in enodes if reached.issuperset(e.operands)]
+        classes = {e.cls for e in kept}
+        if classes == reached:
+            return kept
+        reached = classes
 
 
 def _without_repeats(enodes: Sequence[ENode], known: set[tuple[str, str, tuple[int, ...]]]) -> list[ENode]:
