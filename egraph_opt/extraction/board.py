@@ -10,7 +10,10 @@ from egraph_opt.extraction.parts import Part, split
 from egraph_opt.extraction.problem import Choice, Problem
 from egraph_opt.extraction.reduce import Reduced, reduce
 from egraph_opt.extraction.result import Answer, Clock
-from egraph_opt.extraction.tree_greedy import complete
+from egraph_opt.extraction.tree_greedy import cheapest_trees, complete
+
+_MUCH = 150
+"""E-nodes after the reductions, above which the search may be cut short: then no greedy answer must be better."""
 
 
 class Board:
@@ -26,19 +29,35 @@ class Board:
     def __init__(
         self, problem: Problem, clock: Clock, warm_start: Choice | None = None, *, greedy: bool = True
     ) -> None:
-        """Greedy answer, then reductions with its cost. Without ``greedy``, the warm start is answer enough."""
+        """Cheapest trees, reductions with their cost; if much is left, the greedy answer, and reductions with that.
+
+        Without ``greedy``, the warm start is answer enough.
+        """
         self.problem, self.clock = problem, clock
         self.notes: dict[str, int] = {}
-        with clock.stage("greedy"):
-            if warm_start is not None and not greedy:
-                clock.found(problem, warm_start)
-            else:
-                extra = [] if warm_start is None else [warm_start]
-                clock.found(problem, DagGreedy().best_choice(problem, extra, clock))
         self.reduced = Reduced(problem, 0.0, {}, {}, float("-inf"), {})
-        if greedy:
-            clock.proved(cheap_lower_bound(problem))
+        with clock.stage("greedy"):
+            if warm_start is not None:
+                clock.found(problem, warm_start)
+            if greedy or warm_start is None:
+                trees, _ = cheapest_trees(problem, [max(cost, 0.0) for cost in problem.costs])
+                clock.found(problem, problem.trim(trees))
+                clock.proved(cheap_lower_bound(problem))
         self.reduce()
+        if greedy and not self.done:
+            self._greedy()
+
+    def _greedy(self) -> None:
+        """Local improvement of what is left and, where that is much, of the problem as it was; then reduce again."""
+        before = self.clock.cost
+        with self.clock.stage("greedy"):
+            for index in self.open_parts():
+                problem, start = self.parts[index].problem, self.best[index]
+                self.offer(index, DagGreedy().best_choice(problem, [start], self.clock))
+            if not self.done and sum(len(part.members) for part in self.parts) > _MUCH:
+                self.clock.found(self.problem, DagGreedy().best_choice(self.problem, [], self.clock))
+        if self.clock.cost < before and not self.done:
+            self.reduce()
 
     def reduce(self) -> None:
         """Reduce what is left, with the best cost so far: a better answer makes for a smaller problem."""

@@ -21,8 +21,8 @@ class Portfolio:
     """Greedy, reductions, neighbourhoods, then exact search in a worker beside more neighbourhoods.
 
     The worker runs HiGHS and, where OR-Tools is installed, CP-SAT in turns: each proves what the other cannot. Choices
-    and bounds go both ways. What is solved without a worker - nearly everything of up to some hundred e-nodes after the
-    reductions - is the same on every run. With a worker, the cost and the bound of a proven answer are; which of several
+    and bounds go both ways. What is solved without a worker (nearly everything of up to some hundred e-nodes after the
+    reductions) is the same on every run. With a worker, cost and bound of a proven answer are the same; which of several
     selections of that cost comes out depends on who finds his first.
 
     Attributes:
