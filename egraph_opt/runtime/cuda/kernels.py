@@ -1,0 +1,394 @@
+"""Generated kernels: one loop over the elements of a value, one row per block, dot products, attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from egraph_opt.ir import TensorGraph
+from egraph_opt.ops.base import integer
+from egraph_opt.runtime.cuda.emit import (
+    REDUCED,
+    Emitter,
+    Index,
+    at,
+    integer_let,
+    reduced_axes,
+    reduction_index,
+    reduction_start,
+    unravel,
+)
+from egraph_opt.runtime.cuda.expressions import COMPUTED, PRELUDE, STORED, literal
+from egraph_opt.runtime.cuda.steps import Generated
+from egraph_opt.runtime.cuda.views import View
+
+_THREADS = 256
+_ROW_OPERATORS = ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "InstanceNormalization")
+ROWS = frozenset(_ROW_OPERATORS)
+
+
+@dataclass(frozen=True)
+class Code:
+    """What kernels are generated from: the graph, and where its stored values and prepared weights lie."""
+
+    graph: TensorGraph
+    stored: Callable[[int], View | None]
+    prepared: Callable[[int], View]
+
+    def emitter(self) -> Emitter:
+        return Emitter(self.graph, self.stored, self.prepared)
+
+    # --- element by element
+
+    def loop(self, root: int, target: View, title: str, *, copy: bool = False) -> Generated:
+        """One thread per element of ``root``, in the order in which ``target`` lies; ``copy`` loads what is stored."""
+        e = self.emitter()
+        order = sorted(range(len(target.shape)), key=lambda axis: (-target.strides[axis], axis))
+        index = unravel("flat", target.shape, order, integer_let(e))
+        e.store(target, index, e.value(root, index) if copy else e.compute(root, index))
+        count = target.elements
+        threads = min(_THREADS, 32 * -(-count // 32))
+        head = [f"const int flat = blockIdx.x * {threads} + threadIdx.x;", f"if (flat >= {count}) return;"]
+        return _finished(e, head, title, -(-count // threads), threads, target)
+
+    # --- row by row
+
+    def rows(self, root: int, anchor: int, target: View, title: str) -> Generated:
+        """One block (or one warp) per row of ``anchor``; what follows it element by element is computed with it."""
+        e, operator = self.emitter(), self.graph.nodes[anchor]
+        source = operator.operands[0]
+        shape = at(e, source)
+        axes = _row_axes(self.graph, anchor)
+        length = math.prod(shape[a] for a in axes)
+        warps = min(max(1, length // 256), 8) if length > 256 else 1
+        threads, per_block = 32 * warps, 4 if warps == 1 else 1
+        count = math.prod(shape) // length
+        let = integer_let(e)
+        outer_shape = tuple(1 if a in axes else n for a, n in enumerate(shape))
+        outer = unravel("row", outer_shape, range(len(shape)), let)
+        inner_shape = tuple(n if a in axes else 1 for a, n in enumerate(shape))
+        steps = -(-length // threads)
+        dtype = e.type(anchor).dtype
+        t = COMPUTED[dtype]
+
+        def index(i: str) -> Index:
+            inside = unravel(i, inner_shape, range(len(shape)), let)
+            return tuple(inside[a] if a in axes else outer[a] for a in range(len(shape)))
+
+        def each(body: Callable[[str, str], None]) -> None:
+            e.lines.append("#pragma unroll")
+            e.enter(f"for (int k = 0; k < {steps}; k++)")
+            e.lines.append(f"const int i = lane + k * {threads};")
+            e.enter(f"if (i < {length})" if length % threads else "")
+            body("i", "x[k]")
+            e.leave()
+            e.leave()
+
+        e.lines.append(f"{t} x[{steps}];")
+        each(lambda i, x: e.lines.append(f"{x} = {e.value(source, index(i))};"))
+        normal = _statistics(e, operator.op, operator.attrs, t, dtype, length, warps, each)
+
+        def finish(i: str, x: str) -> None:
+            own = index(i)
+            value = _normalised(e, anchor, own, normal(x))
+            e.bind(anchor, own, value)
+            e.store(target, own, value if root == anchor else e.compute(root, own))
+
+        each(finish)
+        lane = f"const int lane = threadIdx.x{' & 31' if per_block > 1 else ''};"
+        row = f"const int row = blockIdx.x * {per_block} + (threadIdx.x >> 5);" if per_block > 1 else "const int row = blockIdx.x;"
+        head = [lane, row, f"if (row >= {count}) return;"]
+        return _finished(e, head, title, -(-count // per_block), threads * per_block, target)
+
+    def reduction(self, root: int, anchor: int, target: View, title: str) -> Generated:
+        """A reduction over many elements: one block per element of the result."""
+        e, operator = self.emitter(), self.graph.nodes[anchor]
+        source, (axes, keep) = operator.operands[0], reduced_axes(self.graph, anchor)
+        shape, let = at(e, source), integer_let(e)
+        length = math.prod(shape[a] for a in axes)
+        threads = 32 * min(8, max(1, length // 128))
+        dtype = e.type(anchor).dtype
+        t = COMPUTED[dtype]
+        start, step, end = REDUCED[operator.op]
+        own = unravel("row", at(e, anchor), range(len(at(e, anchor))), let)
+        e.lines.append(f"{t} total = {reduction_start(start, dtype)};")
+        e.enter(f"for (int i = threadIdx.x; i < {length}; i += {threads})")
+        inner = unravel("i", [shape[a] for a in axes], range(len(axes)), let)
+        e.lines.append(step.format(a="total", x=e.value(source, reduction_index(own, inner, axes, len(shape), keep))))
+        e.leave()
+        join = "max" if "larger" in step else "min" if "smaller" in step else "sum"
+        e.lines.append(f"total = block_{join}<{threads // 32}>(total);")
+        e.lines.append("if (threadIdx.x) return;")
+        value = e.let(dtype, end.format(a="total", n=f"({t}){length}"))
+        e.bind(anchor, own, value)
+        e.store(target, own, value if root == anchor else e.compute(root, own))
+        return _finished(e, ["const int row = blockIdx.x;"], title, math.prod(at(e, anchor)), threads, target)
+
+    # --- dot products
+
+    def dots(self, root: int, anchors: Sequence[int], vectors: dict[int, View], target: View, title: str) -> Generated:
+        """Products of one row by a weight: each dot product is summed by one or more warps of a block, and the first
+        threads of the block compute ``root`` from the sums.
+
+        Args:
+            vectors: per product, the view of its row (K,) with stride 1; ``prepared`` holds the weight as (N, K).
+        """
+        e = self.emitter()
+        let = integer_let(e)
+        found: list[tuple[int, str]] = []
+
+        def dot(node: int, own: Index) -> str:
+            key = (node, own[-1])
+            if key not in found:
+                found.append(key)
+            alpha = self.graph.nodes[node].attrs[2] if self.graph.nodes[node].op == "Gemm" else 1.0
+            scale = "" if alpha == 1 else f"{literal(alpha, 'float32')} * "
+            return f"({scale}sums[{found.index(key)}])"
+
+        e.special = dict.fromkeys(anchors, dot)
+        index = unravel("flat", target.shape, range(len(target.shape)), let)
+        value = e.compute(root, index)
+        after, e.lines = e.lines, []
+        split, per = _shares(len(found), max(vectors[a].shape[0] for a in anchors), target.elements)
+        warps = len(found) * split * per
+        e.lines.append(f"__shared__ float parts[{warps}];")
+        e.enter("")
+        e.lines.append("const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;")
+        e.lines.append(f"const int slot = warp % {per}, part = (warp / {per}) % {split}, which = warp / {per * split};")
+        e.lines.append(f"const int flat = blockIdx.x * {per} + slot; float s = 0;")
+        e.enter(f"if (flat < {target.elements})")
+        e.lines += [line for line in after if line.startswith("const int ")]  # the columns need nothing else
+        for number, (node, column) in enumerate(found):
+            weight, vector = self.prepared(node), vectors[node]
+            k = vector.shape[0]
+            e.read += [view for view in (weight, vector) if view not in e.read]
+            row = f"{e.parameter(weight)} + {weight.offset} + (long long){_paren(column)} * {k}"
+            x = f"{e.parameter(vector)} + {vector.offset}"
+            e.lines.append(f"if (which == {number}) "
+                           f"s = dot<{k}, {split}, {STORED[weight.dtype]}>({row}, {x}, part, lane);")  # fmt: skip
+        e.leave()
+        e.lines += ["s = warp_sum(s);", "if (lane == 0) parts[warp] = s;"]
+        e.leave()
+        e.lines += ["__syncthreads();", f"if (threadIdx.x >= {per}) return;", "const int slot = threadIdx.x;",
+                    f"const int flat = blockIdx.x * {per} + slot;", f"if (flat >= {target.elements}) return;",
+                    f"float sums[{len(found)}];"]  # fmt: skip
+        for number in range(len(found)):
+            terms = " + ".join(f"parts[{(number * split + p) * per} + slot]" for p in range(split))
+            e.lines.append(f"sums[{number}] = {terms};")
+        e.lines += after
+        e.store(target, index, value)
+        return _finished(e, [], title, -(-target.elements // per), 32 * warps, target, DOT)
+
+    # --- attention
+
+    def attention(self, anchors: tuple[int, int, int], target: View, title: str) -> Generated:
+        """``softmax(f(q @ k)) @ v`` with ``f`` element by element; one block per batch entry and 8 rows of q.
+
+        Args:
+            anchors: the nodes of the first product, the softmax and the second product: q (*batch, M, D), k (*batch, D,
+                S), v (*batch, S, V), where batch axes of size 1 are repeated.
+        """
+        first, soft, second = anchors
+        e = self.emitter()
+        let = integer_let(e)
+        q, k = self.graph.nodes[first].operands
+        v = self.graph.nodes[second].operands[1]
+        (*batch, m, wide), depth, length = target.shape, at(e, q)[-1], at(e, k)[-1]
+        straight = self.stored(k)
+        rows, tiles = 8, -(-m // 8)
+        e.lines += [
+            f"__shared__ __align__(16) float q[{rows}][{_padded(depth)}];",
+            f"__shared__ __align__(16) float tile[64][{_padded(max(depth, 64 * -(-wide // 64)))}];",
+            f"__shared__ __align__(16) float p[{rows}][{_padded(length)}];",
+            f"const int tid = threadIdx.x, m0 = (blockIdx.x % {tiles}) * {rows}, batch = blockIdx.x / {tiles};",
+            "const int column = tid & 63, row = tid >> 6;",
+        ]
+        outer = unravel("batch", batch, range(len(batch)), let)
+
+        def own(node: int, *inner: str) -> Index:
+            shape = at(e, node)
+            index = (*outer, *inner)[-len(shape) :]
+            return tuple("0" if n == 1 else i for i, n in zip(index, shape, strict=True))
+
+        def fill(name: str, count: int, inner: int, node: int, place: Callable[[str, str], Index], limit: str) -> None:
+            turned = node == k and straight is not None and straight.strides[-1] == 1
+            a, b = (count, "%/") if turned else (inner, "/%")  # neighbours in memory go to neighbouring threads
+            e.enter(f"for (int n = tid; n < {count * inner}; n += 256)")
+            e.lines.append(f"const int r = n {b[0]} {a}, c = n {b[1]} {a};")
+            e.lines.append("float value = 0;")
+            e.enter(f"if ({limit})")
+            e.lines.append(f"value = {e.value(node, place('r', 'c'))};")
+            e.leave()
+            e.lines.append(f"{name}[r][c] = value;")
+            e.leave()
+
+        fill("q", rows, depth, q, lambda r, c: own(q, let(f"m0 + {r}"), c), f"m0 + r < {m}")
+        e.enter(f"for (int s0 = 0; s0 < {length}; s0 += 64)")
+        e.lines.append("__syncthreads();")
+        fill("tile", 64, depth, k, lambda r, c: own(k, c, let(f"s0 + {r}")), f"s0 + r < {length}")
+        e.lines.append("__syncthreads();")
+        e.lines.append("#pragma unroll")
+        e.enter(f"for (int r = row; r < {rows}; r += 4)")
+        e.lines.append("float sum = 0;")
+        e.lines.append(f"_Pragma(\"unroll\") for (int d = 0; d < {depth}; d++) sum += q[r][d] * tile[column][d];")
+        e.lines.append("const int i = m0 + r, j = s0 + column;")
+        e.enter(f"if (i < {m} && j < {length})")
+        score_index: Index = (*outer, "0" if m == 1 else "i", "0" if length == 1 else "j")
+        alpha = self.graph.nodes[first].attrs[2] if self.graph.nodes[first].op == "Gemm" else 1.0
+        e.bind(first, score_index, "sum" if alpha == 1 else f"(sum * {literal(alpha, 'float32')})")
+        e.lines.append(f"p[r][j] = {e.value(self.graph.nodes[soft].operands[0], score_index)};")
+        e.leave()
+        e.leave()
+        e.leave()
+        e.lines.append("__syncthreads();")
+        e.enter("")
+        e.lines += [
+            "const int r = tid >> 5, lane = tid & 31; float high = -INF, total = 0;",
+            f"for (int j = lane; j < {length}; j += 32) high = larger(high, p[r][j]);",
+            "high = warp_max(high);",
+            f"for (int j = lane; j < {length}; j += 32) {{ p[r][j] = exp(p[r][j] - high); total += p[r][j]; }}",
+            "total = 1.f / warp_sum(total);",
+            f"for (int j = lane; j < {length}; j += 32) p[r][j] *= total;",
+        ]
+        e.leave()
+        strips = -(-wide // 64)
+        e.lines.append(f"float out[{rows // 4}][{strips}] = {{}};")
+        e.enter(f"for (int s0 = 0; s0 < {length}; s0 += 64)")
+        e.lines.append("__syncthreads();")
+        fill("tile", 64, wide, v, lambda r, c: own(v, let(f"s0 + {r}"), c), f"s0 + r < {length}")
+        e.lines.append("__syncthreads();")
+        e.lines.append(f"const int end = min(64, {length} - s0);")
+        bound = "64" if length % 64 == 0 else "end"
+        e.lines.append("#pragma unroll 16")
+        e.lines.append(f"for (int s = 0; s < {bound}; s++) "
+                       f"_Pragma(\"unroll\") for (int c = 0; c < {strips}; c++) "
+                       f"_Pragma(\"unroll\") for (int r = 0; r < {rows // 4}; r++) "
+                       f"out[r][c] += p[row + 4 * r][s0 + s] * tile[s][column + 64 * c];")  # fmt: skip
+        e.leave()
+        e.lines.append(f"_Pragma(\"unroll\") for (int c = 0; c < {strips}; c++)")
+        e.enter(f"_Pragma(\"unroll\") for (int r = 0; r < {rows // 4}; r++)")
+        e.lines.append("const int i = m0 + row + 4 * r, j = column + 64 * c;")
+        e.enter(f"if (i < {m} && j < {wide})")
+        e.store(target, (*outer, "0" if m == 1 else "i", "0" if wide == 1 else "j"), "out[r][c]")
+        e.leave()
+        e.leave()
+        return _finished(e, [], title, math.prod(batch) * tiles, 256, target)
+
+
+def attention_fits(depth: int, length: int, wide: int) -> bool:
+    """Whether the attention kernel's shared memory holds these sizes, and does not lose to matrix units."""
+    shared = 4 * (8 * _padded(depth) + 64 * _padded(max(depth, 64 * -(-wide // 64))) + 8 * _padded(length))
+    return shared <= 48 * 1024 and length <= 256 and max(depth, wide) <= 128
+
+
+def _padded(size: int) -> int:
+    """A row length in floats that is a multiple of 4 and keeps rows in different banks."""
+    return -(-size // 4) * 4 + 4
+
+
+def _shares(dots: int, length: int, count: int) -> tuple[int, int]:
+    """Warps per dot product, and elements of the result per block: enough warps for memory, few that idle."""
+    split = per = 1
+    while dots * split < 8 and length // (split * 2) >= 512 and count * dots * split < 8192:
+        split *= 2
+    while dots * split * per * 2 <= 8 and count // (per * 2) >= 264:
+        per *= 2
+    return split, per
+
+
+DOT = """
+template <typename T> struct Pack { float f[16 / sizeof(T)]; };
+template <typename T> __device__ __forceinline__ Pack<T> unpack(const T* p) {
+  const uint4 raw = *reinterpret_cast<const uint4*>(p); const T* q = reinterpret_cast<const T*>(&raw); Pack<T> r;
+  _Pragma("unroll") for (int i = 0; i < 16 / sizeof(T); i++) r.f[i] = up(q[i]); return r; }
+template <int K, int SPLIT, typename T>
+__device__ __forceinline__ float dot(const T* __restrict__ w, const T* __restrict__ x, int part, int lane) {
+  constexpr int V = 16 / sizeof(T), STEP = 32 * V * SPLIT; float s = 0;
+  if (K % V) { for (int k = part * 32 + lane; k < K; k += 32 * SPLIT) s += up(w[k]) * up(x[k]); return s; }
+  _Pragma("unroll 8") for (int k = (part * 32 + lane) * V; k < K; k += STEP) {
+    const Pack<T> a = unpack(w + k), b = unpack(x + k);
+    _Pragma("unroll") for (int i = 0; i < V; i++) s += a.f[i] * b.f[i]; }
+  return s; }
+"""
+
+
+def _paren(value: str) -> str:
+    return value if value.isidentifier() or value.isdigit() else f"({value})"
+
+
+def _row_axes(graph: TensorGraph, anchor: int) -> tuple[int, ...]:
+    operator = graph.nodes[anchor]
+    rank = len(graph.types[operator.operands[0]].shape)  # type: ignore[union-attr]
+    if operator.op in ("Softmax", "LogSoftmax"):
+        return (integer(operator.attrs[0]),)
+    if operator.op == "InstanceNormalization":
+        return tuple(range(2, rank))
+    return tuple(range(integer(operator.attrs[0]), rank))
+
+
+Each = Callable[[Callable[[str, str], None]], None]
+
+
+def _statistics(
+    e: Emitter, op: str, attrs: Sequence[object], t: str, dtype: str, length: int, warps: int, each: Each
+) -> Callable[[str], str]:
+    """Emits the sums over a row; returns how an element becomes its normalised value."""
+
+    def total(join: str, start: str, step: str) -> str:
+        name = e.name()
+        e.lines.append(f"{t} {name} = {start};")
+        each(lambda i, x: e.lines.append(step.format(a=name, x=x)))
+        e.lines.append(f"{name} = block_{join}<{warps}>({name});")
+        return name
+
+    if op in ("Softmax", "LogSoftmax"):
+        high = total("max", "-INF", "{a} = larger({a}, {x});")
+        if op == "LogSoftmax":
+            sums = total("sum", "0", f"{{a}} += exp({{x}} - {high});")
+            shift = e.let(dtype, f"{high} + log({sums})")
+            return lambda x: f"({x} - {shift})"
+        sums = total("sum", "0", f"{{x}} = exp({{x}} - {high}); {{a}} += {{x}};")
+        scale = e.let(dtype, f"1 / {sums}")
+        return lambda x: f"({x} * {scale})"
+    epsilon = literal(attrs[-1], dtype)
+    if op == "RMSNormalization":
+        squares = total("sum", "0", "{a} += {x} * {x};")
+        scale = e.let(dtype, f"1 / sqrt({squares} / {length} + {epsilon})")
+        return lambda x: f"({x} * {scale})"
+    sums = total("sum", "0", "{a} += {x};")
+    mean = e.let(dtype, f"{sums} / {length}")
+    squares = total("sum", "0", f"{{x}} -= {mean}; {{a}} += {{x}} * {{x}};")
+    scale = e.let(dtype, f"1 / sqrt({squares} / {length} + {epsilon})")
+    return lambda x: f"({x} * {scale})"
+
+
+def _normalised(e: Emitter, anchor: int, index: Index, value: str) -> str:
+    """The result of the row operator: scaled and shifted by its parameters, where it has them."""
+    operator, dtype = e.graph.nodes[anchor], e.type(anchor).dtype
+    for position, mark in zip(range(1, len(operator.operands)), "*+", strict=False):
+        parameter = operator.operands[position]
+        if operator.op == "InstanceNormalization":
+            own: Index = (index[1],) if at(e, parameter)[0] != 1 else ("0",)
+            value = f"{value} {mark} {e.value(parameter, own)}"
+        else:
+            value = f"{value} {mark} {e.operand(anchor, position, index)}"
+    return e.let(dtype, value)
+
+
+def _finished(
+    e: Emitter, head: Sequence[str], title: str, grid: int, block: int, target: View, extra: str = ""
+) -> Generated:
+    """The statements of an emitter as a kernel."""
+    parameters = []
+    for number, view in enumerate(e.arguments):
+        written = view.buffer == target.buffer
+        kind = f"{STORED[view.dtype]}*" if written else f"const {STORED[view.dtype]}* __restrict__"
+        parameters.append(f"{kind} p{number}")
+    body = "\n".join(f"  {line}" for line in (*head, *e.lines))
+    source = (
+        f"{PRELUDE}{extra}\nextern \"C\" __global__ void __launch_bounds__({block}) kernel({', '.join(parameters)}) {{\n"
+        f"{body}\n}}\n"
+    )
+    reads = tuple(view for view in e.read if view.buffer != target.buffer or view != target)
+    return Generated(title, reads, (target,), source, grid, block, tuple(v.buffer for v in e.arguments))

@@ -1,0 +1,107 @@
+"""The graph as the planner wants it: constants folded, shapes as numbers, a few operators written as simpler ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from egraph_opt.errors import UsageError
+from egraph_opt.ir import Constant, TensorGraph, TensorType
+from egraph_opt.ir.types import Type
+from egraph_opt.ops import operator
+from egraph_opt.ops.base import Array, concrete
+
+
+def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> TensorGraph:
+    """``graph`` with ``sizes`` put in for its symbols and every expression over constants evaluated.
+
+    ``FusedConv`` becomes a convolution and its activation, ``Gemm`` loses its third operand to an addition.
+
+    Raises:
+        UsageError: a size is still symbolic, or the graph holds an operator that the table does not know.
+    """
+    new, place = TensorGraph(), dict[int, int]()
+    for index, node in enumerate(graph.nodes):
+        if node.op == "Input":  # inputs stay, used or not
+            place[index] = new.add(node.op, node.attrs, (), _static(graph.types[index], sizes))
+    for index in graph.live():
+        node = graph.nodes[index]
+        if index in place:
+            continue
+        if node.op == "Opaque":
+            raise UsageError(f"the GPU executor cannot run this model: {graph.types[index]} comes from an unknown operator")
+        if node.op == "Const":
+            place[index] = new.constant(graph.constants[int(str(node.attrs[0]))])
+        else:
+            attrs = tuple(concrete(a, dict(sizes or {})) for a in node.attrs)
+            place[index] = _apply(new, node.op, attrs, [place[i] for i in node.operands])
+    new.outputs = tuple(place[i] for i in graph.outputs)
+    return new
+
+
+def apply(graph: TensorGraph, op: str, attrs: Sequence[object], operands: Sequence[int]) -> int:
+    """The node ``op(attrs, operands)`` of ``graph``, typed by the operator table."""
+    types = [graph.types[i] for i in operands]
+    return graph.add(op, attrs, operands, operator(op).infer(tuple(attrs), types))  # type: ignore[arg-type]
+
+
+def _apply(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[int]) -> int:
+    folded = _folded(new, op, attrs, operands)
+    if folded is not None:
+        return folded
+    if op == "FusedConv":
+        inner = apply(new, "Conv", attrs[:4], operands)
+        return apply(new, str(attrs[4]), attrs[5], [inner])  # type: ignore[arg-type]
+    if op == "Gemm" and len(operands) == 3:
+        product = apply(new, "Gemm", attrs, operands[:2])
+        added = operands[2]
+        if attrs[3] != 1:
+            dtype = new.types[added].dtype  # type: ignore[union-attr]
+            scale = np.asarray(attrs[3]).astype(_numpy(dtype))
+            added = _apply(new, "Mul", (), [added, new.constant(Constant.of(scale, dtype))])
+        return apply(new, "Add", (), [product, added])
+    return apply(new, op, attrs, operands)
+
+
+def _folded(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[int]) -> int | None:
+    """The constant that an expression over constants is, if it is one."""
+    values: list[Array | tuple[Array, ...]] = []
+    for i in operands:
+        value = constant_value(new, i)
+        if value is None:
+            return None
+        values.append(value)
+    declared = operator(op)
+    type_ = declared.infer(attrs, [new.types[i] for i in operands])  # type: ignore[arg-type]
+    if not isinstance(type_, TensorType):
+        return None  # a Split of a constant stays; its parts are folded
+    result = declared.evaluate(attrs, values)  # type: ignore[arg-type]
+    assert not isinstance(result, tuple)
+    return new.constant(Constant.of(np.ascontiguousarray(result).reshape(type_.numbers()), type_.dtype))
+
+
+def constant_value(graph: TensorGraph, index: int) -> Array | tuple[Array, ...] | None:
+    """The value of a constant node, or of a ``Split`` of one."""
+    node = graph.nodes[index]
+    if node.op == "Const":
+        return graph.value(index)
+    if node.op == "Split":
+        source = graph.value(node.operands[0])
+        return None if source is None else operator("Split").evaluate(node.attrs, [source])
+    return None
+
+
+def _numpy(dtype: str) -> np.dtype:
+    from egraph_opt.ops import numpy_dtype
+
+    return np.dtype(numpy_dtype(dtype))
+
+
+def _static(type_: Type, sizes: Mapping[str, int] | None) -> TensorType:
+    if not isinstance(type_, TensorType):
+        raise UsageError(f"the GPU executor cannot run this model: an input has the type {type_}")
+    shape = tuple(concrete(s, dict(sizes or {})) for s in type_.shape)
+    if not all(isinstance(s, int) for s in shape):
+        raise UsageError(f"the GPU executor needs the size of every axis, and {type_} has symbols: give their sizes")
+    return TensorType(type_.dtype, shape)  # type: ignore[arg-type]

@@ -1,0 +1,63 @@
+"""What a plan is made of: launches of generated code and calls of libraries, with the views they read and write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from egraph_opt.runtime.cuda.views import View
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch. ``title`` says for people what it computes."""
+
+    title: str
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__.lower()
+
+
+@dataclass(frozen=True)
+class Generated(Step):
+    """A kernel of our own: ``grid`` blocks of ``block`` threads; its parameters are pointers to whole buffers."""
+
+    source: str
+    grid: int
+    block: int
+    arguments: tuple[int, ...]
+    shared: int = 0
+
+
+@dataclass(frozen=True)
+class Product(Step):
+    """``d = activation(alpha * a @ b + bias + beta * c)`` for matrices (*batch, m, k) and (*batch, k, n).
+
+    ``bias`` has n entries; ``c`` is laid out as ``d``. Every matrix has an axis of stride 1.
+    """
+
+    a: View
+    b: View
+    d: View
+    bias: View | None = None
+    c: View | None = None
+    alpha: float = 1.0
+    activation: str | None = None
+
+
+@dataclass(frozen=True)
+class Convolution(Step):
+    """``y = activation(conv(x, w) + bias + residual)``: x (N, C, *spatial), w (M, C/group, *kernel), channels fastest."""
+
+    x: View
+    w: View
+    y: View
+    strides: tuple[int, ...] = ()
+    pads: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    group: int = 1
+    bias: View | None = None
+    residual: View | None = None
+    activation: str | None = None
