@@ -91,7 +91,8 @@ class Enumeration:
     def _random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         if self.world.semantics == "ring":
             return rng.integers(0, PRIME, shape, dtype=np.int64)
-        return rng.normal(size=shape) - 0.3  # more negative than positive: a maximum is not always above zero
+        # more negative than positive: a maximum is not always above zero; rounded, as every value is
+        return np.round(rng.normal(size=shape) - 0.3, DIGITS)
 
     def _add(self, term: Term, level: list[Term]) -> None:
         known = self.classes.setdefault(term.key, term)

@@ -19,16 +19,36 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from egraph_opt.axioms import all_axioms
+from egraph_opt.rewrites.generate.conditions import learn_conditions
 from egraph_opt.rewrites.generate.names import name_of
 from egraph_opt.rewrites.prove.find import prove
 from egraph_opt.rewrites.rule import Rule
-from egraph_opt.terms import App, Dtypes, Equation, Pattern, PatternError, Var, check_equation, walk
+from egraph_opt.terms import FLOAT_CLASSES, App, Dtypes, Equation, Pattern, PatternError, Var, check_equation, walk
 
+MANY = 150
+"""Cases on which a rule is tried before it ships; rare shapes break what holds on dozens."""
 PRODUCTS = frozenset({"MatMul", "Conv"})
 """Operators whose order and grouping decide what they cost."""
 ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Max", "Min"})
 """Element-wise operators that cost about the same."""
 _WIDEST: tuple[Dtypes, Dtypes] = ("any", "numeric")
+
+
+def confirmed(rule: Rule, seed: int = 0) -> Rule | None:
+    """The rule with the float class that many cases show, under conditions learned from many where it needs more;
+    ``None`` if it does not hold."""
+    for learn in (False, True):
+        if learn:
+            learned = learn_conditions(dataclasses.replace(rule, when=()), seed=seed, cases=MANY)
+            if learned.when is None:
+                return None
+            rule = dataclasses.replace(rule, when=learned.when)
+        loose = dataclasses.replace(rule, float_class="drops-nonfinite")
+        verdicts = [check_equation(loose, seed=seed + 17 * i, cases=MANY) for i in range(2)]
+        if all(v.passed for v in verdicts):
+            worst = max((v.float_class for v in verdicts), key=FLOAT_CLASSES.index)
+            return dataclasses.replace(rule, float_class=worst)
+    return None
 
 
 def proved(rule: Rule) -> Rule | None:
@@ -37,9 +57,8 @@ def proved(rule: Rule) -> Rule | None:
         return None
     for dtypes in _WIDEST:
         wide = dataclasses.replace(rule, dtypes=dtypes)
-        verdict = check_equation(wide)
-        if verdict.passed and prove(wide, all_axioms()) is not None:
-            return dataclasses.replace(wide, float_class=verdict.float_class, status="proved")
+        if check_equation(wide, cases=MANY).passed and prove(wide, all_axioms()) is not None:
+            return dataclasses.replace(wide, status="proved")
     return dataclasses.replace(rule, status="proved")
 
 
@@ -74,7 +93,7 @@ def directions(rules: Sequence[Rule]) -> Iterator[Rule]:
         if len(rule.lhs) > 1 or sizes[0] != sizes[1]:
             continue
         back = _reversed(rule, name_of(rule.rhs, rule.lhs, taken))
-        if back is not None:
+        if back is not None and back.when == rule.when:
             taken.add(back.name)
             yield back
 
@@ -91,8 +110,7 @@ def _reversed(rule: Rule, name: str) -> Rule | None:
         back = dataclasses.replace(rule, name=name, lhs=rule.rhs, rhs=rule.lhs, float_class="drops-nonfinite")
     except PatternError:  # the right side does not say everything that the left side needs
         return None
-    verdict = check_equation(back)
-    return dataclasses.replace(back, float_class=verdict.float_class) if verdict.passed else None
+    return confirmed(back)
 
 
 def _operators(pattern: Pattern) -> Counter[str]:
