@@ -63,7 +63,7 @@ def test_without_rules_hardly_anything_follows() -> None:
 
 @pytest.mark.parametrize("name", FALSE)
 def test_what_is_false_does_not_follow(name: str) -> None:
-    """No chain of shipped rules leads from the left of a false substitution to its right, on shapes where they differ."""
+    """No chain of shipped rules leads from the left of a false substitution to its right where they differ."""
     rng = np.random.default_rng([0, *name.encode()])
     case = next(c for c in (draw(FALSE[name], rng) for _ in range(60)) if c and not holds(FALSE[name], c, rng))
     assert not derive(FALSE[name], case, all_rules(), rng).found, str(case)
