@@ -22,8 +22,8 @@ class Portfolio:
 
     The worker runs HiGHS and, where OR-Tools is installed, CP-SAT in turns: each proves what the other cannot. Choices
     and bounds go both ways. What is solved without a worker (nearly everything of up to some hundred e-nodes after the
-    reductions) is the same on every run. With a worker, cost and bound of a proven answer are the same; which of several
-    selections of that cost comes out depends on who finds his first.
+    reductions) is the same on every run. With a worker, cost and bound of a proven answer are the same; which one of
+    several selections of that cost comes out depends on who finds his first.
 
     Attributes:
         warm_up: steps of the neighbourhood search before the worker starts.

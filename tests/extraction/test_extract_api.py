@@ -29,7 +29,7 @@ def test_a_strategy_describes_itself(strategy: type[Extractor]) -> None:
 
 
 def test_unknown_names_and_options_list_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="tree-greedy, .*ilp, portfolio"):
+    with pytest.raises(UsageError, match=r"tree-greedy, .*ilp, portfolio"):
         get_extractor("simplex")
     with pytest.raises(UsageError, match="cuts"):
         get_extractor("ilp", threads=3)
