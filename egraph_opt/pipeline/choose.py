@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import onnx_ir
 
 from egraph_opt.egraph import selection_cost
+from egraph_opt.errors import BudgetError
 from egraph_opt.onnx_io import Imported, OpsetError, export_model
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.options import Options
@@ -52,7 +53,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chooser:
-    """Knows the original, and the sizes at which it is measured and verified."""
+    """Knows the original, and the sizes at which it is measured and verified.
+
+    ``without`` saturates again, briefly, without one rule.
+    """
 
     imported: Imported
     proposer: Proposer
@@ -60,6 +64,7 @@ class Chooser:
     sizes: Mapping[str, int]
     deadline: float | None
     tell: Callable[[str, int, int, str], None]
+    without: Callable[[str], Proposer]
 
     def entries(self, proposals: Sequence[Proposal]) -> list[Entry]:
         """Proposals as models; one that cannot be written at the opset it needs is left out."""
@@ -178,13 +183,28 @@ class Chooser:
             made = self.entries([proposal])
             if made and self.verdict(made[0].model).equivalent:
                 guilty.append(name)
-        return tuple(guilty)
+        return tuple(guilty) or self._bisect_again(entry)
+
+    def _bisect_again(self, entry: Entry) -> tuple[str, ...]:
+        """The same with an e-graph of its own for each suspect: a rule that only unites classes leaves no e-node."""
+        for name in list(entry.proposal.rules)[:BISECT_SATURATIONS]:
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                break
+            try:
+                made = self.entries(list(self.without(name).proposals(1)))
+            except BudgetError:
+                break
+            if all(self.verdict(e.model).equivalent for e in made):  # none at all: only this rule led anywhere
+                return (name,)
+        return ()
 
 
 RACE_SECONDS = 12.0
 """Longest that candidates are timed against the original, unless the user's own limit is shorter."""
 VERIFY_SECONDS = 60.0
 """Time after which verification starts no further input."""
+BISECT_SATURATIONS = 6
+"""How many of them are tried with an e-graph of their own, where that did not find it."""
 BISECT_RULES = 12
 """How many rules are tried, one by one, to find the one behind a wrong candidate."""
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 
 import onnx_ir
@@ -29,6 +30,8 @@ from egraph_opt.verification import symbols
 
 SATURATION_SECONDS = 20.0
 EXTRACTION_SECONDS = 10.0
+BISECT_SECONDS = 3.0
+"""Longest saturation without a rule that may have led to wrong results."""
 SHARES = {"saturate": 0.25, "price": 0.6}
 """Points of a user's time limit at which saturation and pricing give way to what follows."""
 
@@ -69,7 +72,8 @@ class Run:
         proposer = self._proposer(imported, found.frozen, found.prices)
         with self._stage("extract"):
             proposals = list(proposer.proposals(self.options.candidates))
-        chooser = Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell)
+        again = partial(self._without, imported, sizes)
+        chooser = Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell, again)
         with self._stage("export"):
             entries = chooser.entries(proposals)
         with self._stage("choose"):
@@ -186,6 +190,14 @@ class Run:
             self.options.seed,
             left,
         )
+
+    def _without(self, imported: Imported, sizes: dict[str, int], name: str) -> Proposer:
+        """What would have been proposed without one rule, in a short time."""
+        rules = [rule for rule in self.rules if rule.name != name]
+        limits = Limits(seconds=BISECT_SECONDS, memory=int(self.options.memory_limit * 2**30))
+        guard = self.options.numerics != "fast"
+        frozen = saturate(imported.graph, rules, limits, guard_cancellation=guard).frozen
+        return self._proposer(imported, frozen, self._price(frozen, sizes))
 
     # --- the end
 

@@ -74,6 +74,14 @@ def test_the_wrong_result_is_not_taken_among_all_rules(tools: Any) -> None:
 
 
 @pytest.mark.usefixtures("no_gates")
+def test_a_rule_that_only_unites_classes_is_named(tools: Any) -> None:
+    model = tools.parse(MODELS["dropped operator"])
+    result = tools.optimize(model, rules=(*all_rules(), WRONG["dropped operator"]))
+    assert result.report.outcome == Outcome.REJECTED
+    assert any("go away without wrong:" in note for note in result.report.notes), result.report.notes
+
+
+@pytest.mark.usefixtures("no_gates")
 def test_exit_5_and_the_original_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tools: Any
 ) -> None:
