@@ -29,8 +29,8 @@ def rows() -> dict[str, dict[str, str]]:
 
 REFERENCE = rows()
 PROVEN = [name for name, row in REFERENCE.items() if row["ilp_status"] == "optimal"]
-HARD = ["tensat__vgg.json"]  # not proven by others in ten hours; its longest path is the proof
-SLOW = ["maxsat__hamming6-2.clq.json", "rover__fir_8_tap_5iteration_egraph.json", "tensat__resnet50.json"]
+HARD = ["tensat__vgg.json", "tensat__resnet50.json"]  # vgg was not proven by others in ten hours; landmarks do it
+SLOW = ["maxsat__hamming6-2.clq.json", "rover__fir_8_tap_5iteration_egraph.json"]
 
 
 @needs_data
@@ -44,9 +44,9 @@ def test_ilp_proves_the_reference_cost(name: str) -> None:
 
 @needs_data
 @pytest.mark.parametrize("name", SLOW)
-def test_ilp_stopped_early_keeps_the_greedy_answer_and_a_valid_bound(name: str) -> None:
+def test_ilp_stopped_early_keeps_the_first_answer_and_a_valid_bound(name: str) -> None:
     file = read_egraph(DATA / name)
-    greedy = extract(file.egraph, file.costs, extractor="dag-greedy")
+    greedy = extract(file.egraph, file.costs, extractor="dag-greedy", time_limit=0.0)
     result = extract(file.egraph, file.costs, extractor="ilp", time_limit=1.0)
     assert result.cost <= greedy.cost
     assert result.lower_bound <= float(REFERENCE[name]["best_known_cost"]) + 1e-9
