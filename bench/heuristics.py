@@ -28,7 +28,11 @@ from egraph_opt.errors import UsageError
 from egraph_opt.extraction import Extraction, extract, extractors, get_extractor
 from egraph_opt.extraction.smoothe import Smoothe
 
-DATA = Path(os.environ.get("EGRAPH_OPT_DATA", Path(__file__).parents[2] / "shared")) / "data" / "egraphs"
+DATA = (
+    Path(os.environ.get("EGRAPH_OPT_DATA", Path(__file__).resolve().parent.parent.parent / "shared"))
+    / "data"
+    / "egraphs"
+)
 DEFAULT = "tree-greedy,dag-greedy,area-flow,beam,genetic,annealing,smoothe,treewidth"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from egraph_opt.extraction.bounds import cheap_lower_bound
@@ -39,14 +40,23 @@ class DagGreedy:
     def solve(self, problem: Problem, clock: Clock, *, seed: int, warm_start: Choice | None) -> Answer:
         """Deterministic without ``seed``; ``warm_start`` is one more start."""
         with clock.stage("greedy"):
-            choice = self.best_choice(problem, [] if warm_start is None else [warm_start], clock)
-            return Answer(choice, cheap_lower_bound(problem))
+            bound = cheap_lower_bound(problem)
+            choice = self.best_choice(problem, [] if warm_start is None else [warm_start], clock, bound)
+            return Answer(choice, bound, timed_out=not clock.left)
 
-    def best_choice(self, problem: Problem, extra_starts: Sequence[Choice] = (), clock: Clock | None = None) -> Choice:
-        """The best trimmed choice over all starts; once the clock has run out, the best so far."""
+    def best_choice(
+        self,
+        problem: Problem,
+        extra_starts: Sequence[Choice] = (),
+        clock: Clock | None = None,
+        enough: float = -inf,
+    ) -> Choice:
+        """The best trimmed choice over all starts, or so far when the clock runs out; ``enough`` is cheap enough."""
         trees, _ = cheapest_trees(problem, [max(cost, 0.0) for cost in problem.costs])
         starts = [trees, *(complete(problem, extra) for extra in extra_starts)]
         best = problem.best([problem.trim(start) for start in starts])
+        if problem.rank(best)[0] <= enough:
+            return best
         search = LocalSearch(problem, self.effort, lambda: clock is not None and not clock.left)
         for _ in range(_ROUNDS):
             before = best

@@ -70,12 +70,13 @@ class Relaxation:
         """
         xp = self.xp
         weight = self.weights(logits)
+        unused = 1.0 - self.needed
         for _ in range(rounds):
             selected = xp.minimum(self.needed[self.owner] * weight, _CERTAIN)
-            unused = xp.exp(self.by_child.sum(xp.log1p(-selected)[self.user]))
-            self.needed = xp.maximum(self.root, 1.0 - unused)
+            unused = (1.0 - self.root) * xp.exp(self.by_child.sum(xp.log1p(-selected)[self.user]))
+            self.needed = 1.0 - unused
         selected = self.needed[self.owner] * weight
-        spare = (1.0 - self.needed)[self.child] / (1.0 - xp.minimum(selected, _CERTAIN))[self.user]
+        spare = unused[self.child] / (1.0 - xp.minimum(selected, _CERTAIN))[self.user]
         price = xp.broadcast_to(self.cost, weight.shape)
         for _ in range(rounds):
             price = self.cost + self.by_user.sum(self.value[self.child] * spare)
