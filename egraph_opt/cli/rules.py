@@ -13,7 +13,7 @@ from egraph_opt.cli.console import stdout, table
 from egraph_opt.errors import UsageError
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.artefact import read_rules
-from egraph_opt.rewrites.library import all_rules
+from egraph_opt.rewrites.library import all_rules, generated_rules
 from egraph_opt.rewrites.prove.proof import Justified
 from egraph_opt.rewrites.validation import effective_status, proof_of, recorded
 from egraph_opt.terms.gates import check_equation
@@ -117,14 +117,17 @@ def check_command(
 
     offered = all_rules() if file is None else read_rules(file)
     rules = [_find(n, offered if file else ()) for n in names] if names else list(offered)
-    bad = proved = 0
+    generated = {r.name for r in generated_rules()}
+    bad = proved = found = sure = 0
     refused: list[str] = []
     made = table("", "rule", "result", "cases", "modulo prime", "rounding", "error", "proof", right=(2, 5))
     for rule in rules:
         verdict = check_equation(rule, seed=seed, cases=cases)
         proof, broken = proof_of(rule), recheck(rule)
-        bad += bool(broken) or not verdict.passed
+        bad += bool(broken) or not verdict.passed or (rule.name in generated and proof is None)
         proved += proof is not None and not broken
+        found += rule.name in generated
+        sure += rule.name in generated and proof is not None and not broken
         ring = "yes" if verdict.ring else "no"
         if not verdict.passed:
             refused.append(f"{rule.name} is refused: {verdict.reason}")
@@ -135,12 +138,13 @@ def check_command(
             ring,
             verdict.float_class,
             f"{verdict.error:.1e}",
-            f"BAD: {broken}" if broken else f"{len(proof.instances)} steps" if proof else rule.status,
+            f"BAD: {broken}" if broken else f"{len(proof.instances)} steps" if proof else effective_status(rule),
         )
     stdout.print(made)
     for line in refused:
         stdout.print(line, markup=False, soft_wrap=True)
     stdout.print(f"{len(rules) - bad} good, {bad} bad; {proved} proofs hold", markup=False)
+    stdout.print(f"generated: {found} rules, {sure} with a proof that holds", markup=False)
     raise typer.Exit(1 if bad else 0)
 
 
@@ -176,7 +180,10 @@ def _prove(rules: list[Rule], *, write: bool) -> int:
         made.add_row(rule.name, status, said, *(f"{ms:.1f} ms" for ms in result.milliseconds))
     stdout.print(made)
     count = sum(result.proof is not None for _, result in tried)
-    left = [r.name for r, result in tried if result.proof is None and r.status == "unproved"]
+    left = [r.name for r, result in tried if result.proof is None and r.status != "definition"]
+    machine = {r.name for r in generated_rules()}
+    done = sum(rule.name in machine and result.proof is not None for rule, result in tried)
+    stdout.print(f"generated: {done} of {sum(r.name in machine for r, _ in tried)} proved", markup=False)
     stdout.print(f"{count} of {len(tried)} proved; {len(left)} neither proved nor definitions", markup=False)
     if left:
         stdout.print(f"  {', '.join(left)}", markup=False)

@@ -8,15 +8,27 @@ import pytest
 
 from egraph_opt.axioms import all_axioms
 from egraph_opt.rewrites import Rule
-from egraph_opt.rewrites.library import all_rules
+from egraph_opt.rewrites.library import all_rules, generated_rules
 from egraph_opt.rewrites.prove import Rejected, check, prove
 from egraph_opt.rewrites.prove.canaries import CANARIES
 from egraph_opt.rewrites.prove.proof import by_name
 from egraph_opt.rewrites.prove.shipped import recheck
-from egraph_opt.rewrites.validation import proof_of
+from egraph_opt.rewrites.validation import effective_status, proof_of
 from egraph_opt.terms import Equation
 
 PROVED = [rule for rule in all_rules() if proof_of(rule) is not None]
+
+
+def test_every_generated_rule_is_proved() -> None:
+    assert generated_rules()
+    for rule in generated_rules():
+        assert effective_status(rule) == "proved", rule.name
+        assert not rule.by_definition or rule.needs_order
+
+
+def test_a_generated_rule_that_only_says_so_is_not_proved() -> None:
+    rule = generated_rules()[0]
+    assert effective_status(dataclasses.replace(rule, when=("rank(out) == 2",))) == "unproved"
 
 
 def test_most_rules_are_proved() -> None:
