@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from math import inf
 
 from egraph_opt.extraction.order import Order
 from egraph_opt.extraction.problem import Choice, Problem
@@ -33,6 +32,7 @@ class LocalSearch:
         self.references: list[int] = []
         self.cost = 0.0
         self._journal: list[tuple[int, int]] = []
+        self._largest = max((abs(problem.costs[n]) for members in problem.nodes for n in members), default=0.0)
 
     def load(self, start: Sequence[int]) -> None:
         """Go on from ``start``, which must be acyclic and complete over all classes that can be computed."""
@@ -109,7 +109,7 @@ class LocalSearch:
         self._spread(cls, reach)
         self.cost -= self._drop([cls])[0]
         rise = self.cost - before
-        noise = _noise(before)
+        noise = self._noise(before)
         if rise > max(allowance, noise) or (allowance <= 0.0 and rise > -noise):
             for changed, old in reversed(self._journal):
                 self._choose(changed, old)
@@ -153,13 +153,13 @@ class LocalSearch:
             before = self.cost
             if not self._choose(cls, node):
                 return False
-            if self.cost < before - _noise(before):
+            if self.cost < before - self._noise(before):
                 return True
             self._choose(cls, current)
             self._journal.pop()
             self._journal.pop()
             return False
-        return self._price(node) < self._price(current) - _noise(self.cost) and self._choose(cls, node)
+        return self._price(node) < self._price(current) - self._noise(self.cost) and self._choose(cls, node)
 
     def _choose(self, cls: int, node: int) -> bool:
         """Choose ``node`` for ``cls`` whatever it costs; False, and nothing changes, if that closes a cycle."""
@@ -197,10 +197,14 @@ class LocalSearch:
             added = self._take(operands[node])
             self._drop(operands[node])
             key = (costs[node] + added[0], 1 + added[1])
-            if key[0] < best_key[0] - _noise(best_key[0]) or (key[0] <= best_key[0] and key[1] < best_key[1]):
+            if key[0] < best_key[0] - self._noise(best_key[0]) or (key[0] <= best_key[0] and key[1] < best_key[1]):
                 best, best_key = node, key
         self._take(operands[current])
         return best != current and self._choose(cls, best)
+
+    def _noise(self, cost: float) -> float:
+        """Sums of the same costs in another order differ by less than this: no reason to change, and change back."""
+        return 1e-12 * max(abs(cost), self._largest)
 
     def _usable(self, node: int) -> bool:
         """Whether all operands can be computed."""
@@ -229,8 +233,3 @@ class LocalSearch:
                 stack.extend(problem.operands[node])
         self.effort -= visited
         return total, count
-
-
-def _noise(cost: float) -> float:
-    """Sums of the same costs in another order differ by less than this: no reason to change, and change back."""
-    return 1e-12 * abs(cost) if cost < inf else 0.0

@@ -116,7 +116,9 @@ class _Segments:
         """(count, seeds) from (rows, seeds)."""
         if not len(rows):
             return self.xp.zeros((self.count, rows.shape[1]), rows.dtype)
-        sums = self.xp.add.reduceat(rows if self.order is None else rows[self.order], self.starts, axis=0)
+        ordered = rows if self.order is None else rows[self.order]
+        # In double precision: an array module may form the sums as differences of running sums.
+        sums = self.xp.add.reduceat(ordered, self.starts, axis=0, dtype=np.float64).astype(rows.dtype)
         if self.present is None:
             return sums
         result = self.xp.zeros((self.count, rows.shape[1]), rows.dtype)
