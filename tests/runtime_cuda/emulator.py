@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from egraph_opt.ops import numpy_dtype, operator
+from egraph_opt.runtime.cuda.expressions import PRELUDE
 from egraph_opt.runtime.cuda.memory import offsets, schedule
 from egraph_opt.runtime.cuda.plan import Plan
 from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
@@ -137,7 +138,7 @@ class Emulator:
         self._array(view)[...] = np.maximum(value, 0) if activation == "Relu" else value
 
     def _generated(self, step: Generated) -> None:
-        source = step.source[step.source.index("__device__ __forceinline__ float up") :]
+        source = PRELUDE[PRELUDE.index("__device__") :] + step.helpers + step.source
         pointers = ", ".join(f"({_type_of(step, i)})arguments[{i}]" for i in range(len(step.arguments)))
         text = f"{_HOST}{source}{_RUN}\nstatic void body() {{ kernel({pointers}); }}\n"
         path = self.folder / f"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.so"
@@ -149,7 +150,7 @@ class Emulator:
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, f"{step.title}\n{step.source}\n{done.stderr[:3000]}"
         given = (ctypes.c_void_p * len(step.arguments))(*(self.memory[b].ctypes.data for b in step.arguments))
-        together = "block_" in step.source.split("void __launch_bounds__")[1] or "__syncthreads" in step.source.split("void __launch_bounds__")[1]
+        together = any(word in step.source for word in ("block_", "warp_", "__syncthreads"))
         ctypes.CDLL(str(path)).run(given, step.grid, step.block, int(together))
 
 

@@ -1,0 +1,8 @@
+"""The GPU: plans for tensor graphs and the executor that runs them. Importing it needs no GPU."""
+
+from egraph_opt.runtime.cuda.device import Machine, machine, report
+from egraph_opt.runtime.cuda.executor import Program, compile
+from egraph_opt.runtime.cuda.plan import Plan, make_plan
+from egraph_opt.runtime.cuda.tune import Choices, Tuner
+
+__all__ = ["Choices", "Machine", "Plan", "Program", "Tuner", "compile", "machine", "make_plan", "report"]

@@ -228,9 +228,7 @@ class _Decider:
     def run(self) -> None:
         for node in reversed(self.live):
             kind = self.fusion.kind(node)
-            if kind == "leaf" and node in self.graph.outputs:
-                self._root(node)
-            elif kind != "leaf" and node not in self.swallowed:
+            if kind != "leaf" and node not in self.swallowed:
                 self._decide(node, kind)
 
     def _decide(self, node: int, kind: Kind) -> None:

@@ -19,7 +19,7 @@ from egraph_opt.runtime.cuda.emit import (
     reduction_start,
     unravel,
 )
-from egraph_opt.runtime.cuda.expressions import COMPUTED, PRELUDE, STORED, literal
+from egraph_opt.runtime.cuda.expressions import COMPUTED, STORED, literal
 from egraph_opt.runtime.cuda.steps import Generated
 from egraph_opt.runtime.cuda.views import View
 
@@ -304,10 +304,14 @@ template <typename T> __device__ __forceinline__ Pack<T> unpack(const T* p) {
   _Pragma("unroll") for (int i = 0; i < 16 / sizeof(T); i++) r.f[i] = up(q[i]); return r; }
 template <int K, int SPLIT, typename T>
 __device__ __forceinline__ float dot(const T* __restrict__ w, const T* __restrict__ x, int part, int lane) {
-  constexpr int V = 16 / sizeof(T), STEP = 32 * V * SPLIT; float s = 0;
+  constexpr int V = 16 / sizeof(T), STEP = 32 * V * SPLIT, FULL = K / STEP; float s = 0;
   if (K % V) { for (int k = part * 32 + lane; k < K; k += 32 * SPLIT) s += up(w[k]) * up(x[k]); return s; }
-  _Pragma("unroll 8") for (int k = (part * 32 + lane) * V; k < K; k += STEP) {
-    const Pack<T> a = unpack(w + k), b = unpack(x + k);
+  const int first = (part * 32 + lane) * V;
+  _Pragma("unroll 8") for (int n = 0; n < FULL; n++) {
+    const Pack<T> a = unpack(w + first + n * STEP), b = unpack(x + first + n * STEP);
+    _Pragma("unroll") for (int i = 0; i < V; i++) s += a.f[i] * b.f[i]; }
+  if (K % STEP && first + FULL * STEP < K) {
+    const Pack<T> a = unpack(w + first + FULL * STEP), b = unpack(x + first + FULL * STEP);
     _Pragma("unroll") for (int i = 0; i < V; i++) s += a.f[i] * b.f[i]; }
   return s; }
 """
@@ -387,8 +391,8 @@ def _finished(
         parameters.append(f"{kind} p{number}")
     body = "\n".join(f"  {line}" for line in (*head, *e.lines))
     source = (
-        f"{PRELUDE}{extra}\nextern \"C\" __global__ void __launch_bounds__({block}) kernel({', '.join(parameters)}) {{\n"
+        f"extern \"C\" __global__ void __launch_bounds__({block}) kernel({', '.join(parameters)}) {{\n"
         f"{body}\n}}\n"
     )
     reads = tuple(view for view in e.read if view.buffer != target.buffer or view != target)
-    return Generated(title, reads, (target,), source, grid, block, tuple(v.buffer for v in e.arguments))
+    return Generated(title, reads, (target,), source, grid, block, tuple(v.buffer for v in e.arguments), extra)

@@ -335,7 +335,7 @@ class _Planner:
     # --- outputs and words
 
     def _output(self, node: int) -> View:
-        view = self.in_memory(node) if self.graph.nodes[node].op != "Fill" else self._computed(node)
+        view = self.in_memory(node)
         if self.buffers[view.buffer].role in ("input", "weight") or not view.is_dense() or view.offset:
             view = self.relaid(node, view, tuple(range(len(view.shape))))
         self.buffers[view.buffer] = replace(self.buffers[view.buffer], role="output")

@@ -22,13 +22,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Generated(Step):
-    """A kernel of our own: ``grid`` blocks of ``block`` threads; its parameters are pointers to whole buffers."""
+    """A kernel of our own: ``grid`` blocks of ``block`` threads; its parameters are pointers to whole buffers.
+
+    ``source`` is one function called ``kernel``, which needs ``expressions.PRELUDE`` and ``helpers`` before it.
+    """
 
     source: str
     grid: int
     block: int
     arguments: tuple[int, ...]
-    shared: int = 0
+    helpers: str = ""
 
 
 @dataclass(frozen=True)

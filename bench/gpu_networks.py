@@ -1,0 +1,222 @@
+"""E2: the benchmark networks on a GPU, ours against PyTorch and JAX, in one run on one card.
+
+    python bench/gpu_networks.py [NAME ...] [--numerics fp32,tf32,fp16] [--recipes DIR] [--peers eager,compile,jax]
+                                 [--choices FILE] [--json FILE] [--profile]
+
+Ours runs the graph as it is and, with ``--recipes``, the optimized one (see bench/recipes.py). Every time is the median
+of replays that are queued back to back, in ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import models
+import numpy as np
+import onnx
+import onnx_ir
+import recipes
+
+from egraph_opt.ir import TensorGraph
+from egraph_opt.onnx_io import import_model
+from egraph_opt.runtime import cuda
+
+TOLERANCE = {"fp32": 2e-4, "tf32": 1e-2, "fp16": 2e-2}
+BYTES_PER_SECOND, FLOPS = 3.0e12, {"fp32": 5.1e13, "tf32": 4.0e14, "fp16": 8.0e14}
+
+
+@dataclass
+class Row:
+    """One network with one kind of arithmetic; times in ms, errors relative to ONNX Runtime in float32."""
+
+    network: str
+    numerics: str
+    ms: dict[str, float] = field(default_factory=dict[str, float])
+    errors: dict[str, float] = field(default_factory=dict[str, float])
+    notes: list[str] = field(default_factory=list[str])
+    profile: list[tuple[str, str, float]] = field(default_factory=list[tuple[str, str, float]])
+    floor: float = 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--numerics", default="fp16,tf32,fp32")
+    parser.add_argument("--recipes", type=Path)
+    parser.add_argument("--peers", default="")
+    parser.add_argument("--choices", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--streams", type=int, default=4)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--original", action="store_true", help="our executor on the unoptimized graph too")
+    arguments = parser.parse_args()
+    print(cuda.machine(), flush=True)
+    tuner = cuda.Tuner(cuda.Choices(arguments.choices))
+    rows: list[Row] = []
+    for name in arguments.names or recipes.EIGHT:
+        built: dict[str, onnx.ModelProto] = {}
+        for numerics in arguments.numerics.split(","):
+            dtype = "float16" if numerics == "fp16" else "float32"
+            if dtype not in built:
+                built[dtype] = models.build(name, batch=arguments.batch, dtype=dtype)
+            row = Row(name, numerics)
+            rows.append(row)
+            begin = time.perf_counter()
+            measure(row, built[dtype], tuner, arguments)
+            print(shown(row), f"[{time.perf_counter() - begin:.0f} s]", flush=True)
+            if arguments.json:
+                arguments.json.write_text(json.dumps([vars(r) for r in rows]))
+            tuner.choices.save()
+    summary(rows)
+
+
+def feeds_of(model: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """Random inputs of a model, the same ones every time."""
+    rng, feeds = np.random.default_rng(1), dict[str, np.ndarray]()
+    for value in model.graph.input:
+        kind = value.type.tensor_type
+        shape = [d.dim_value for d in kind.shape.dim]
+        feeds[value.name] = rng.standard_normal(shape).astype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return feeds
+
+
+def measure(row: Row, model: onnx.ModelProto, tuner: cuda.Tuner, arguments: argparse.Namespace) -> None:
+    """Fills the row; what fails is noted and the rest goes on."""
+    import onnxruntime as ort
+
+    feeds = feeds_of(model)
+    wanted = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    graphs: dict[str, TensorGraph] = {}
+    recipe = arguments.recipes and arguments.recipes / f"{row.network}.{'float16' if row.numerics == 'fp16' else 'float32'}.json"
+    if recipe and arguments.batch == 1:
+        graphs["ours"] = recipes.load(json.loads(recipe.read_text()), model)
+    if arguments.original or not graphs:
+        graphs["ours, original"] = import_model(onnx_ir.from_proto(model)).graph
+    for name, graph in graphs.items():
+        try:
+            program = cuda.compile(graph, fast=row.numerics == "tf32", tuner=tuner, streams=arguments.streams)
+            got = list(program.run(feeds).values())
+            row.ms[name], row.errors[name] = program.seconds() * 1e3, error(got, wanted)
+            row.floor = floor(program.plan, row.numerics)
+            if arguments.profile and name == next(iter(graphs)):
+                row.profile = [(kind, title, seconds * 1e6) for kind, title, seconds in program.profile()]
+            del program
+        except Exception as problem:  # noqa: BLE001 - a bench goes on; what failed is printed
+            row.notes.append(f"{name}: {type(problem).__name__}: {str(problem)[:600]}")
+    for peer in filter(None, arguments.peers.split(",")):
+        _peer(row, peer, model, feeds, wanted, arguments)
+
+
+def _peer(
+    row: Row, peer: str, model: onnx.ModelProto, feeds: dict[str, np.ndarray], wanted: list[Any], arguments: argparse.Namespace
+) -> None:
+    if peer in ("jax", "max-autotune") and not row.network.startswith(("nasrnn", "bert")):
+        return
+    if peer == "jax":  # in a process of its own: both frameworks want the whole memory
+        command = [sys.executable, __file__, "--peer-jax", row.network, row.numerics, str(arguments.batch)]
+        env = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=env)
+        lines = done.stdout.strip().splitlines()
+        if done.returncode or not lines:
+            row.notes.append(f"jax: {done.stderr[-300:]}")
+        else:
+            row.ms["jax"], row.errors["jax"] = (float(v) for v in lines[-1].split())
+        return
+    import gpu_peers
+
+    kinds = {"eager": "eager", "compile": "reduce-overhead", "max-autotune": "max-autotune"}
+    convolutions = any(n.op_type == "Conv" for n in model.graph.node)
+    layouts = [False, True] if peer == "eager" and convolutions else [convolutions and row.numerics != "fp32"]
+    for last in layouts:
+        name = f"torch {kinds[peer]}{' channels-last' if last else ''}"
+        try:
+            seconds, got = gpu_peers.torch_seconds(model, feeds, kinds[peer], tf32=row.numerics == "tf32", channels_last=last)
+            row.ms[name], row.errors[name] = seconds * 1e3, error(got, wanted)
+        except Exception as problem:  # noqa: BLE001 - as above
+            row.notes.append(f"{name}: {type(problem).__name__}: {str(problem)[:300]}")
+
+
+def error(got: list[Any], wanted: list[Any]) -> float:
+    """The largest relative error (norm of the difference over the norm) of any output; NaN counts as infinite."""
+    found = 0.0
+    for a, b in zip(got, wanted, strict=True):
+        b = np.asarray(b, np.float64)
+        value = float(np.linalg.norm(np.asarray(a, np.float64) - b) / max(float(np.linalg.norm(b)), 1e-30))
+        found = max(found, value if math.isfinite(value) else math.inf)
+    return found
+
+
+def floor(plan: cuda.Plan, numerics: str) -> float:
+    """Milliseconds below which the plan cannot go: its weights read once, or its products at full speed."""
+    from egraph_opt.runtime.cuda.steps import Convolution, Product
+
+    weights = sum(b.bytes for b in plan.buffers if b.role == "weight")
+    flops = 0
+    for step in plan.steps:
+        if isinstance(step, Product):
+            flops += 2 * step.d.elements * step.a.shape[-1]
+        elif isinstance(step, Convolution):
+            flops += 2 * step.y.elements * math.prod(step.w.shape[1:])
+    return max(weights / BYTES_PER_SECOND, flops / FLOPS[numerics]) * 1e3
+
+
+def shown(row: Row) -> str:
+    """One line, or more with notes and a profile."""
+    times = "  ".join(f"{k} {v:.4f}" for k, v in row.ms.items())
+    bad = [f"{k} {v:.1e}" for k, v in row.errors.items() if not v < TOLERANCE[row.numerics]]
+    ours = min((v for k, v in row.ms.items() if k.startswith("ours")), default=math.nan)
+    peers = min((v for k, v in row.ms.items() if not k.startswith("ours")), default=math.nan)
+    lines = [f"{row.network:13} {row.numerics:5} {times}  x{peers / ours:.2f}  floor {row.floor:.4f}"
+             f"  error {row.errors.get('ours', row.errors.get('ours, original', math.nan)):.1e}"]  # fmt: skip
+    lines += [f"    WRONG {b}" for b in bad] + [f"    {n}" for n in row.notes]
+    total: dict[str, tuple[int, float]] = {}
+    for kind, title, us in row.profile:
+        count, spent = total.get(f"{kind} {title}", (0, 0.0))
+        total[f"{kind} {title}"] = count + 1, spent + us
+    ordered = sorted(total.items(), key=lambda item: -item[1][1])[:14]
+    lines += [f"    {spent:8.1f} us  {count:3} x {spent / count:6.2f}  {what[:110]}" for what, (count, spent) in ordered]
+    if row.profile:
+        lines.append(f"    {sum(us for _, _, us in row.profile):8.1f} us in {len(row.profile)} steps one by one")
+    return "\n".join(lines)
+
+
+def summary(rows: list[Row]) -> None:
+    """Ratios to the best peer."""
+    for numerics in dict.fromkeys(r.numerics for r in rows):
+        ratios: list[float] = []
+        for row in rows:
+            peers = [v for k, v in row.ms.items() if not k.startswith("ours")]
+            if row.numerics == numerics and peers and "ours" in row.ms:
+                ratios.append(min(peers) / row.ms["ours"])
+        if ratios:
+            print(f"{numerics}: geometric mean of {len(ratios)} ratios to the best peer {math.exp(np.mean(np.log(ratios))):.2f},"
+                  f" least {min(ratios):.2f}")  # fmt: skip
+
+
+def jax_child(name: str, numerics: str, batch: int) -> None:
+    """Prints JAX's milliseconds and error."""
+    import gpu_peers
+    import onnxruntime as ort
+
+    model = models.build(name, batch=batch, dtype="float16" if numerics == "fp16" else "float32")
+    feeds = feeds_of(model)
+    wanted = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    seconds, got = gpu_peers.jax_seconds(model, feeds, tf32=numerics == "tf32")
+    print(seconds * 1e3, error(got, list(wanted)))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--peer-jax"]:
+        jax_child(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    else:
+        main()

@@ -1,0 +1,175 @@
+"""Times the candidates of a library call once, and remembers the winner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+import numpy as np
+
+from egraph_opt.errors import UsageError
+from egraph_opt.runtime.cuda.blas import Blas
+from egraph_opt.runtime.cuda.device import library
+from egraph_opt.runtime.cuda.dnn import Dnn, as_product
+from egraph_opt.runtime.cuda.plan import Buffer
+from egraph_opt.runtime.cuda.steps import Convolution, Product
+from egraph_opt.runtime.cuda.views import View
+
+_COLD = 160 * 2**20
+"""Bytes over which the weights are rotated while timing: more than any L2 cache, so that they come from memory."""
+_REPEATS = 12
+
+
+class Call(Protocol):
+    """A library call that is ready to be enqueued; ``space`` is its work space in bytes."""
+
+    space: int
+
+    @property
+    def label(self) -> str: ...
+
+    def launch(self, pointer: Callable[[View], int], space: int, stream: int) -> None: ...
+
+
+def key_of(step: Product | Convolution, fast: bool) -> str:
+    """What the best call depends on: shapes, strides and what is computed, not where it lies."""
+
+    def said(view: View | None) -> str:
+        return "-" if view is None else f"{view.dtype}{list(view.shape)}{list(view.strides)}+{view.offset % 64}"
+
+    if isinstance(step, Product):
+        views, rest = (step.a, step.b, step.d, step.bias, step.c), (step.alpha, step.activation)
+    else:
+        views = (step.x, step.w, step.y, step.bias, step.residual)
+        rest = (step.strides, step.pads, step.dilations, step.group, step.activation)
+    return " ".join([type(step).__name__, *map(said, views), *map(str, rest), "fast" if fast else "exact"])
+
+
+@dataclass
+class Choices:
+    """The best call by key, with its seconds; kept in a JSON file where ``path`` is given."""
+
+    path: Path | None = None
+    known: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
+
+    def __post_init__(self) -> None:
+        if self.path is not None and self.path.exists():
+            self.known = {k: (v[0], float(v[1])) for k, v in json.loads(self.path.read_text()).items()}
+
+    def save(self) -> None:
+        """Writes the file, if there is one."""
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(json.dumps(self.known, indent=0, sort_keys=True))
+
+
+class Tuner:
+    """Finds the fastest call for a step."""
+
+    def __init__(self, choices: Choices) -> None:
+        self.cupy = library("cupy")
+        self.choices = choices
+        self.stream = self.cupy.cuda.Stream(non_blocking=True)
+        self._block: Any = None
+        self.blas = Blas()
+        self.dnn = Dnn(self.cupy.cuda.alloc(256).ptr)
+
+    def best(self, step: Product | Convolution, fast: bool, buffers: Sequence[Buffer]) -> Call:
+        """The fastest call, from memory or timed now.
+
+        Raises:
+            UsageError: no library has an implementation.
+        """
+        key = key_of(step, fast)
+        if key in self.choices.known:
+            found = self._named(step, fast, self.choices.known[key][0])
+            if found is not None:
+                return found
+        calls = self._calls(step, fast)
+        if not calls:
+            raise UsageError(f"neither cuBLAS nor cuDNN can run {step.title}")
+        timed = [(self._seconds(call, step, buffers), number) for number, call in enumerate(calls)]
+        seconds, number = min(timed)
+        if seconds == float("inf"):
+            raise UsageError(f"no implementation of {step.title} runs on this GPU")
+        self.choices.known[key] = (calls[number].label, seconds)
+        return calls[number]
+
+    def _calls(self, step: Product | Convolution, fast: bool) -> list[Call]:
+        if isinstance(step, Product):
+            return list(self.blas.calls(step, fast))
+        product = as_product(step)
+        calls: list[Call] = [] if product is None else list(self.blas.calls(product, fast))
+        return calls + list(self.dnn.calls(step, fast))
+
+    def _named(self, step: Product | Convolution, fast: bool, label: str) -> Call | None:
+        if isinstance(step, Product):
+            return self.blas.call(step, fast, label)
+        product = as_product(step)
+        found = self.blas.call(product, fast, label) if product is not None else None
+        return found or self.dnn.call(step, fast, label)
+
+    def _seconds(self, call: Call, step: Product | Convolution, buffers: Sequence[Buffer]) -> float:
+        """Median seconds of a call in a replayed graph, its weights cold, everything else in the cache."""
+        views = {v.buffer: v for v in (*step.reads, *step.writes)}
+        places, size = dict[int, int](), 0
+        weights = [b for b in views if buffers[b].role == "weight"]
+        for number in views:
+            if number not in weights:
+                places[number] = size
+                size += -(-buffers[number].bytes // 256) * 256
+        cold = sum(-(-buffers[b].bytes // 256) * 256 for b in weights)
+        copies = max(1, min(_REPEATS, _COLD // max(cold, 1)))
+        base = self._scratch(size + cold * copies + call.space + 256)
+
+        def pointer(turn: int) -> Callable[[View], int]:
+            def of(view: View) -> int:
+                item = 2 if view.dtype == "bfloat16" else np.dtype(view.dtype).itemsize
+                if view.buffer in places:
+                    return base + places[view.buffer] + view.offset * item
+                before = sum(-(-buffers[b].bytes // 256) * 256 for b in weights[: weights.index(view.buffer)])
+                return base + size + turn % copies * cold + before + view.offset * item
+
+            return of
+
+        space = base + size + cold * copies
+        return timed(self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s), _REPEATS)
+
+    def _scratch(self, size: int) -> int:
+        """The address of at least ``size`` bytes of small random numbers."""
+        if self._block is None or self._block.nbytes < size:
+            self._block = None
+            some = np.random.default_rng(0).normal(0, 0.1, 1 << 20).astype(np.float16)
+            self._block = self.cupy.resize(self.cupy.asarray(some), -(-size // 2))
+            self.cupy.cuda.Device().synchronize()
+        return self._block.data.ptr
+
+
+def timed(cupy: Any, stream: Any, launch: Callable[[int, int], None], repeats: int, rounds: int = 5) -> float:
+    """Median seconds of one ``launch(number, stream)`` inside a replayed CUDA graph; infinity where it fails."""
+    try:
+        with stream:
+            launch(0, stream.ptr)
+            stream.synchronize()
+            stream.begin_capture()
+            try:
+                for number in range(repeats):
+                    launch(number, stream.ptr)
+            finally:
+                graph = stream.end_capture()
+            graph.launch(stream)
+            found: list[float] = []
+            for _ in range(rounds):
+                start, end = cupy.cuda.Event(), cupy.cuda.Event()
+                start.record(stream)
+                graph.launch(stream)
+                end.record(stream)
+                end.synchronize()
+                found.append(cupy.cuda.get_elapsed_time(start, end) / 1e3 / repeats)
+    except Exception:  # noqa: BLE001 - a plan that does not run is no candidate; CUDA's errors have many types
+        return float("inf")
+    return median(found)

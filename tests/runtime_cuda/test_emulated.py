@@ -1,0 +1,24 @@
+"""Plans and generated kernels, without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import NAMES, check
+from emulator import COMPILER, Emulator
+
+from egraph_opt.ir import TensorGraph
+from egraph_opt.runtime.cuda import make_plan
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_operator_alone(name: str, tmp_path: Path) -> None:
+    def run(graph: TensorGraph, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        return Emulator(make_plan(graph), tmp_path).run(feeds)
+
+    for seed in range(2):
+        check(run, name, seed, "float32")
