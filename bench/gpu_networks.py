@@ -97,7 +97,10 @@ def measure(row: Row, model: onnx.ModelProto, tuner: cuda.Tuner, arguments: argp
     feeds = feeds_of(model)
     wanted = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
     graphs: dict[str, TensorGraph] = {}
-    recipe = arguments.recipes and arguments.recipes / f"{row.network}.{'float16' if row.numerics == 'fp16' else 'float32'}.json"
+    recipe = (
+        arguments.recipes
+        and arguments.recipes / f"{row.network}.{'float16' if row.numerics == 'fp16' else 'float32'}.json"
+    )
     if recipe and arguments.batch == 1:
         graphs["ours"] = recipes.load(json.loads(recipe.read_text()), model)
     if arguments.original or not graphs:
@@ -118,7 +121,12 @@ def measure(row: Row, model: onnx.ModelProto, tuner: cuda.Tuner, arguments: argp
 
 
 def _peer(
-    row: Row, peer: str, model: onnx.ModelProto, feeds: dict[str, np.ndarray], wanted: list[Any], arguments: argparse.Namespace
+    row: Row,
+    peer: str,
+    model: onnx.ModelProto,
+    feeds: dict[str, np.ndarray],
+    wanted: list[Any],
+    arguments: argparse.Namespace,
 ) -> None:
     if peer in ("jax", "max-autotune") and not row.network.startswith(("nasrnn", "bert")):
         return
@@ -140,7 +148,9 @@ def _peer(
     for last in layouts:
         name = f"torch {kinds[peer]}{' channels-last' if last else ''}"
         try:
-            seconds, got = gpu_peers.torch_seconds(model, feeds, kinds[peer], tf32=row.numerics == "tf32", channels_last=last)
+            seconds, got = gpu_peers.torch_seconds(
+                model, feeds, kinds[peer], tf32=row.numerics == "tf32", channels_last=last
+            )
             row.ms[name], row.errors[name] = seconds * 1e3, error(got, wanted)
         except Exception as problem:  # noqa: BLE001 - as above
             row.notes.append(f"{name}: {type(problem).__name__}: {str(problem)[:300]}")
@@ -184,7 +194,9 @@ def shown(row: Row) -> str:
         count, spent = total.get(f"{kind} {title}", (0, 0.0))
         total[f"{kind} {title}"] = count + 1, spent + us
     ordered = sorted(total.items(), key=lambda item: -item[1][1])[:14]
-    lines += [f"    {spent:8.1f} us  {count:3} x {spent / count:6.2f}  {what[:110]}" for what, (count, spent) in ordered]
+    lines += [
+        f"    {spent:8.1f} us  {count:3} x {spent / count:6.2f}  {what[:110]}" for what, (count, spent) in ordered
+    ]
     if row.profile:
         lines.append(f"    {sum(us for _, _, us in row.profile):8.1f} us in {len(row.profile)} steps one by one")
     return "\n".join(lines)
@@ -199,7 +211,8 @@ def summary(rows: list[Row]) -> None:
             if row.numerics == numerics and peers and "ours" in row.ms:
                 ratios.append(min(peers) / row.ms["ours"])
         if ratios:
-            print(f"{numerics}: geometric mean of {len(ratios)} ratios to the best peer {math.exp(np.mean(np.log(ratios))):.2f},"
+            mean = math.exp(np.mean(np.log(ratios)))
+            print(f"{numerics}: geometric mean of {len(ratios)} ratios to the best peer {mean:.2f},"
                   f" least {min(ratios):.2f}")  # fmt: skip
 
 

@@ -64,7 +64,10 @@ def _gelu(node: onnx.NodeProto, users: Mapping[str, list[onnx.NodeProto]], dropp
 
 
 def _attention(
-    node: onnx.NodeProto, users: Mapping[str, list[onnx.NodeProto]], weights: Mapping[str, np.ndarray], dropped: set[str]
+    node: onnx.NodeProto,
+    users: Mapping[str, list[onnx.NodeProto]],
+    weights: Mapping[str, np.ndarray],
+    dropped: set[str],
 ) -> str | None:
     chain = [node]
     for kind in ("MatMul", "Mul", "Softmax", "MatMul"):

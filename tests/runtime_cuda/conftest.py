@@ -57,7 +57,9 @@ def case(name: str, seed: int, dtype: str = "float32") -> Case | None:
     return graph, feeds, list(wanted) if isinstance(wanted, tuple) else [wanted]
 
 
-def _values(rng: np.random.Generator, type_: TensorType, limit: tuple[int, int] | None, *, positive: bool) -> np.ndarray:
+def _values(
+    rng: np.random.Generator, type_: TensorType, limit: tuple[int, int] | None, *, positive: bool
+) -> np.ndarray:
     dtype, shape = np.dtype(numpy_dtype(type_.dtype)), type_.numbers()
     if type_.dtype == "bool":
         return rng.random(shape) < 0.5
@@ -68,7 +70,9 @@ def _values(rng: np.random.Generator, type_: TensorType, limit: tuple[int, int] 
     return (np.abs(value) + 0.5 if positive else value).astype(dtype)
 
 
-def check(run: Callable[[TensorGraph, dict[str, np.ndarray]], list[np.ndarray]], name: str, seed: int, dtype: str) -> None:
+def check(
+    run: Callable[[TensorGraph, dict[str, np.ndarray]], list[np.ndarray]], name: str, seed: int, dtype: str
+) -> None:
     """Runs a case; the results must be those of the operator table within the dtype's tolerance."""
     made = case(name, seed, dtype)
     if made is None:

@@ -1,7 +1,7 @@
 """Runs a plan without a GPU: generated kernels through the host's C++ compiler, library calls through NumPy.
 
-Threads of a block are fibers that take turns at barriers and shuffles; blocks run one after another, so a missing barrier
-can go unnoticed here. Memory is that of the plan: a value that is overwritten too early is seen.
+Threads of a block are fibers that take turns at barriers and shuffles; blocks run one after another, so a missing
+barrier can go unnoticed here. Memory is that of the plan: a value that is overwritten too early is seen.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ static void __syncthreads() {
 template <typename T> T __shfl_xor_sync(unsigned, T v, int o) {
   int me = threadIdx.x; slots[me] = (double)v; pause_(); T r = (T)slots[me ^ o]; pause_(); return r; }
 static float __half2float(__half v) { return (float)v; }
-static float __bfloat162float(__nv_bfloat16 v) { uint32_t b = (uint32_t)v.bits << 16; float f; memcpy(&f, &b, 4); return f; }
+static float __bfloat162float(__nv_bfloat16 v) {
+  uint32_t b = (uint32_t)v.bits << 16; float f; memcpy(&f, &b, 4); return f; }
 static __half __float2half_rn(float v) { return (__half)v; }
 static __nv_bfloat16 __float2bfloat16_rn(float v) {
   uint32_t b; memcpy(&b, &v, 4); if (v == v) b += 0x7fff + ((b >> 16) & 1); return {(uint16_t)(b >> 16)}; }
@@ -115,7 +116,9 @@ class Emulator:
         base = self.memory[view.buffer][view.offset :]
         steps = tuple(s * base.itemsize for s in view.strides)
         last = sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True))
-        assert view.elements == 0 or (min(view.strides, default=0) >= 0 and last < len(base)), f"{view} leaves its buffer"
+        assert view.elements == 0 or (min(view.strides, default=0) >= 0 and last < len(base)), (
+            f"{view} leaves its buffer"
+        )
         return np.lib.stride_tricks.as_strided(base, view.shape, steps)
 
     def _step(self, step: Step) -> None:

@@ -95,7 +95,9 @@ class _Described:
         self.step = step
         dtype = step.d.dtype
         self.kind = _TYPES[dtype]
-        self.compute = _COMPUTE_64 if dtype == "float64" else _COMPUTE_TF32 if fast and dtype == "float32" else _COMPUTE_32
+        self.compute = (
+            _COMPUTE_64 if dtype == "float64" else _COMPUTE_TF32 if fast and dtype == "float32" else _COMPUTE_32
+        )
         scalar = np.float64 if dtype == "float64" else np.float32
         self.alpha = np.array([step.alpha], scalar)
         self.beta = np.array([1 if step.c is not None else 0], scalar)
@@ -141,7 +143,9 @@ class _Described:
         views = {"A": self.step.b, "B": self.step.a, "C": self.step.c or self.step.d, "D": self.step.d}
         for name, view in views.items():
             attribute = getattr(preferences, f"MIN_ALIGNMENT_{name}_BYTES")
-            self._set(self.api.matmul_preference_set_attribute, preference, attribute, ctypes.c_uint32(_alignment(view)))
+            self._set(
+                self.api.matmul_preference_set_attribute, preference, attribute, ctypes.c_uint32(_alignment(view))
+            )
         results, count = np.zeros(_ASKED, _RESULT), ctypes.c_int32(0)
         self._bias_pointer(16)  # only whether there is one matters here
         lay = self.layouts
@@ -171,7 +175,8 @@ class _Described:
         d = pointer(step.d)
         c = d if step.c is None else pointer(step.c)
         self.api.matmul(
-            self.blas.handle, self.description, self.alpha.ctypes.data, pointer(step.b), lay["A"], pointer(step.a), lay["B"],
+            self.blas.handle, self.description, self.alpha.ctypes.data,
+            pointer(step.b), lay["A"], pointer(step.a), lay["B"],
             self.beta.ctypes.data, c, lay["C"], d, lay["D"], algo.ctypes.data, space, size, stream,
         )  # fmt: skip
 

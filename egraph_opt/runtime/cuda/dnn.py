@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from egraph_opt.runtime.cuda.device import library
@@ -137,13 +138,15 @@ def as_product(step: Convolution) -> Product | None:
     w = replace(step.w, shape=(1, channels, filters), strides=(0, 1, channels))
     x, y, *rest = rows
     assert x is not None and y is not None
-    return Product(step.title, step.reads, step.writes, x, w, y, step.bias, rest[0] if rest else None, 1.0, step.activation)
+    return Product(
+        step.title, step.reads, step.writes, x, w, y, step.bias, rest[0] if rest else None, 1.0, step.activation
+    )
 
 
 def _rows(view: View) -> View | None:
     """(N, C, *spatial) as (1, pixels, C), where strides can say that."""
     axes = [(n, s) for i, (n, s) in enumerate(zip(view.shape, view.strides, strict=True)) if i != 1 and n > 1]
-    for (_, outer), (count, inner) in zip(axes, axes[1:], strict=False):
+    for (_, outer), (count, inner) in pairwise(axes):
         if outer != inner * count:
             return None
     pixels = 1

@@ -332,7 +332,9 @@ def _chosen(e: Emitter, value: str, size: int) -> str:
 def _gather(e: Emitter, node: int, index: Index) -> str:
     data, indices = e.graph.nodes[node].operands
     axis, rank = integer(e.graph.nodes[node].attrs[0]), len(at(e, indices))
-    entry = e.value(indices, tuple("0" if n == 1 else i for i, n in zip(index[axis : axis + rank], at(e, indices), strict=True)))
+    entry = e.value(
+        indices, tuple("0" if n == 1 else i for i, n in zip(index[axis : axis + rank], at(e, indices), strict=True))
+    )
     own = (*index[:axis], _chosen(e, entry, at(e, data)[axis]), *index[axis + rank :])
     return e.value(data, tuple("0" if n == 1 else i for i, n in zip(own, at(e, data), strict=True)))
 
@@ -377,7 +379,9 @@ def _pool(e: Emitter, node: int, index: Index) -> str:
     kernel, strides, pads, dilations = (ints(a) for a in operator.attrs[:4])
     source, highest = operator.operands[0], operator.op == "MaxPool"
     shape = at(e, source)
-    start = ("-INF" if dtype.startswith(("float", "bfloat")) else "-128" if dtype == "int8" else "0") if highest else "0"
+    start = (
+        ("-INF" if dtype.startswith(("float", "bfloat")) else "-128" if dtype == "int8" else "0") if highest else "0"
+    )
     total = _accumulator(e, dtype, f"({COMPUTED[dtype]}){start}")
     counted = not highest and operator.attrs[5] == 0
     count = _accumulator(e, dtype, "0") if counted else ""
@@ -413,7 +417,9 @@ def _depthwise(e: Emitter, node: int, index: Index) -> str:
     total = _accumulator(e, dtype, bias)
     channel = index[1] if multiple == 1 else integer_let(e)(f"{index[1]} / {multiple}")
     taps, places = _taps(e, index, shape, kernel, strides, pads, dilations)
-    value = e.value(source, (index[0], channel, *("0" if n == 1 else p for p, n in zip(places, shape[2:], strict=True))))
+    value = e.value(
+        source, (index[0], channel, *("0" if n == 1 else p for p, n in zip(places, shape[2:], strict=True)))
+    )
     e.lines.append(f"{total} += {value} * {e.load(e.prepared(node), (*taps, index[1]))};")
     for _ in kernel:
         e.leave()
@@ -469,7 +475,11 @@ def _reduce(e: Emitter, node: int, index: Index) -> str:
     for axis in axes:
         inner.append(e.name() if shape[axis] != 1 else "0")
         e.lines.append("#pragma unroll 8")
-        head = f"for (int {inner[-1]} = 0; {inner[-1]} < {shape[axis]}; {inner[-1]}++)" if shape[axis] != 1 else "if (true)"
+        head = (
+            f"for (int {inner[-1]} = 0; {inner[-1]} < {shape[axis]}; {inner[-1]}++)"
+            if shape[axis] != 1
+            else "if (true)"
+        )
         if shape[axis] == 1:
             e.lines.pop()
         e.enter(head)
@@ -494,7 +504,9 @@ def _arg(e: Emitter, node: int, index: Index) -> str:
     e.enter(f"for (int {i} = 0; {i} < {shape[axis]}; {i}++)")
     x = value(i if shape[axis] != 1 else "0")
     better = f"{x} {'>' if operator.op == 'ArgMax' else '<'}{'=' if operator.attrs[2] else ''} {best}"
-    e.lines.append(f"if ({place} < 0 || ({best} == {best} && ({better} || {x} != {x}))) {{ {best} = {x}; {place} = {i}; }}")
+    e.lines.append(
+        f"if ({place} < 0 || ({best} == {best} && ({better} || {x} != {x}))) {{ {best} = {x}; {place} = {i}; }}"
+    )
     e.leave()
     return place
 

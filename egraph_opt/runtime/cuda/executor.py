@@ -139,7 +139,9 @@ class Program:
         for name, view in self.plan.inputs.items():
             given, dtype = np.asarray(feeds[name]), np.dtype(numpy_dtype(view.dtype))
             if given.shape != view.shape or given.dtype != dtype:
-                raise UsageError(f"input {name} is {view.dtype}{list(view.shape)}, not {given.dtype}{list(given.shape)}")
+                raise UsageError(
+                    f"input {name} is {view.dtype}{list(view.shape)}, not {given.dtype}{list(given.shape)}"
+                )
             self._memory[view.buffer].set(np.ascontiguousarray(given).reshape(-1).view(np.uint8), stream=self.stream)
         self.graph.launch(self.stream)
         self.stream.synchronize()
@@ -169,7 +171,11 @@ class Program:
         from egraph_opt.runtime.cuda.tune import timed
 
         return [
-            (step.kind, step.title, timed(self.cupy, self.stream, lambda _, s, n=n, step=step: self._launch(n, step, self.stream), repeats))
+            (
+                step.kind,
+                step.title,
+                timed(self.cupy, self.stream, lambda _, s, n=n, step=step: self._launch(n, step, self.stream), repeats),
+            )
             for n, step in enumerate(self.plan.steps)
         ]
 

@@ -27,7 +27,8 @@ PRELUDE = """
 __device__ __forceinline__ float up(__half v) { return __half2float(v); }
 __device__ __forceinline__ float up(__nv_bfloat16 v) { return __bfloat162float(v); }
 template <typename T> __device__ __forceinline__ T up(T v) { return v; }
-template <typename T> struct Down { template <typename S> static __device__ __forceinline__ T of(S v) { return (T)v; } };
+template <typename T> struct Down {
+  template <typename S> static __device__ __forceinline__ T of(S v) { return (T)v; } };
 template <> struct Down<__half> { static __device__ __forceinline__ __half of(float v) { return __float2half_rn(v); } };
 template <> struct Down<__nv_bfloat16> {
   static __device__ __forceinline__ __nv_bfloat16 of(float v) { return __float2bfloat16_rn(v); } };
@@ -127,9 +128,8 @@ def expression(op: str, attrs: tuple[AttrValue, ...], dtype: str, operands: list
         x, scale, bias, mean, variance = operands
         return f"(({x} - {mean}) * ({scale} / sqrt({variance} + {literal(attrs[0], dtype)})) + {bias})"
     given = {f"a{i}": literal(a, dtype) for i, a in enumerate(attrs)}
-    if op == "Pow":  # x ** 2 is by far the most frequent, and pow is slow
-        if operands[1] in (f"({t})2.0", f"({t})2"):
-            return f"({operands[0]} * {operands[0]})"
+    if op == "Pow" and operands[1] == f"({t})2.0":  # by far the most frequent, and pow is slow
+        return f"({operands[0]} * {operands[0]})"
     return (_UNARY.get(op) or _BINARY[op]).format(*operands, t=t, **given)
 
 

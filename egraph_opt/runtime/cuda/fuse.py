@@ -1,7 +1,7 @@
 """Which values are stored and which are computed where they are needed.
 
-Every step of a plan computes one *root*. Library calls and row kernels are *anchors*: a step has one of them (or several
-dot products), takes in the element-wise operators around it, and everything else is fused into loops.
+Every step of a plan computes one *root*. Library calls and row kernels are *anchors*: a step has one of them (or
+several dot products), takes in the element-wise operators around it, and everything else is fused into loops.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Fusion:
     """The decisions about one graph.
 
     Attributes:
-        roots: values that a step computes; ``stored`` adds views of them, where an operator wants its operand in memory.
+        roots: values that a step computes; ``stored`` adds views of them, where an operator wants its operand in
+            memory.
         dense, attention: library calls and attention by their root.
         anchors: rows, reductions and dot products by the root of the step that computes them.
         joined: concatenations whose operands are written into place.
@@ -88,7 +89,13 @@ class Fusion:
         a, b = self.graph.nodes[node].operands
         rows = math.prod(self.shape(node)[:-1]) if self.shape(node) else 1
         float_ = self.graph.types[node].dtype in ("float32", "float16", "bfloat16")  # type: ignore[union-attr]
-        return rows == 1 and float_ and self.graph.nodes[b].op == "Const" and len(self.shape(b)) == 2 and len(self.shape(a)) >= 1
+        return (
+            rows == 1
+            and float_
+            and self.graph.nodes[b].op == "Const"
+            and len(self.shape(b)) == 2
+            and len(self.shape(a)) >= 1
+        )
 
 
 def fused(graph: TensorGraph) -> Fusion:
@@ -177,7 +184,11 @@ def _epilogue(fusion: Fusion, node: int, taken: set[int]) -> tuple[Dense, int, l
         operator = graph.nodes[user]
         if operator.op == "Relu":
             return Dense(node, bias, residual, "Relu"), user, [*chain, root]
-        if operator.op != "Add" or fusion.shape(user) != fusion.shape(root) or operator.operands[0] == operator.operands[1]:
+        if (
+            operator.op != "Add"
+            or fusion.shape(user) != fusion.shape(root)
+            or operator.operands[0] == operator.operands[1]
+        ):
             break
         other = next(i for i in operator.operands if i != root)
         if residual is None and bias is None and _is_vector(fusion, other, root, 1 if convolution else -1):
@@ -196,7 +207,9 @@ def _is_vector(fusion: Fusion, node: int, like: int, axis: int) -> bool:
     shape, full = fusion.shape(node), fusion.shape(like)
     wide = (1,) * (len(full) - len(shape)) + shape
     axis %= len(full)
-    return fusion.graph.nodes[node].op == "Const" and all(n == (full[i] if i == axis else 1) for i, n in enumerate(wide))
+    return fusion.graph.nodes[node].op == "Const" and all(
+        n == (full[i] if i == axis else 1) for i, n in enumerate(wide)
+    )
 
 
 def _fuses_on(fusion: Fusion, node: int) -> bool:
@@ -246,7 +259,7 @@ class _Decider:
             self._inline_scores(self.graph.nodes[soft].operands[0], first, node)
             return
         library = self.swallowed | fusion.dense.keys()  # they have said what they store
-        users = [u for u in fusion.users[node] if u not in library or u in self.home and u not in fusion.dense]
+        users = [u for u in fusion.users[node] if u not in library or (u in self.home and u not in fusion.dense)]
         homes = set[int]().union(*(self.home[u] for u in users)) if users else set[int]()
         if node in fusion.stored and kind == "move":
             fusion.stored.update(self.graph.nodes[node].operands)  # a view; the plan copies where that cannot be
@@ -258,7 +271,11 @@ class _Decider:
             self._root(node)
         elif kind == "move":
             self._inline(node, users, homes)
-        elif len(homes) > 1 or self.size[next(iter(homes))] > _MOST_INLINED or not self._may_join(node, kind, users, homes):
+        elif (
+            len(homes) > 1
+            or self.size[next(iter(homes))] > _MOST_INLINED
+            or not self._may_join(node, kind, users, homes)
+        ):
             self._root(node)
         else:
             self._inline(node, users, homes)
@@ -297,15 +314,17 @@ class _Decider:
         kind = self.fusion.kind(node)
         for home in homes:
             self.size[home] += 1
-        if kind == "element" and len(homes) == 1:
-            if all(u in self.aligned and self.fusion.shape(u) == self.fusion.shape(node) for u in users):
-                self.aligned.add(node)
+        if kind == "element" and len(homes) == 1 and all(self._is_aligned(u, node) for u in users):
+            self.aligned.add(node)
         alone = len(users) == 1 and users[0] in self.bijective and self._elements(users[0]) == self._elements(node)
         if alone and (kind == "element" or self.graph.nodes[node].op in ("Reshape", "Transpose")):
             self.bijective.add(node)
         if kind in ("element", "move") and all(u in self.direct for u in users):
             self.direct.add(node)
         self.paths[node] = self._paths(users)
+
+    def _is_aligned(self, user: int, node: int) -> bool:
+        return user in self.aligned and self.fusion.shape(user) == self.fusion.shape(node)
 
     def _paths(self, users: list[int]) -> int:
         """At how many different indices a value is needed for one element of the root."""
@@ -332,7 +351,7 @@ class _Decider:
             return True
         if kind == "window" and len(users) == 1 and users[0] in self.bijective:
             return not anchors and self._elements(users[0]) == self._elements(node)
-        if len(users) != 1 or users[0] not in self.aligned or self.fusion.shape(users[0]) != self.fusion.shape(node):
+        if len(users) != 1 or not self._is_aligned(users[0], node):
             return False
         if kind in ("row", "reduction") and not anchors and not self._has_window(home):
             self.fusion.anchors[home].append(node)
@@ -360,4 +379,3 @@ class _Decider:
         if node in self.fusion.dense or node in self.fusion.attention or kind in ("row", "reduction", "window"):
             return True
         return self.graph.nodes[node].op == "Concat" and any(self._has_step(i) for i in self.graph.nodes[node].operands)
-

@@ -97,7 +97,11 @@ class Code:
 
         each(finish)
         lane = f"const int lane = threadIdx.x{' & 31' if per_block > 1 else ''};"
-        row = f"const int row = blockIdx.x * {per_block} + (threadIdx.x >> 5);" if per_block > 1 else "const int row = blockIdx.x;"
+        row = (
+            f"const int row = blockIdx.x * {per_block} + (threadIdx.x >> 5);"
+            if per_block > 1
+            else "const int row = blockIdx.x;"
+        )
         head = [lane, row, f"if (row >= {count}) return;"]
         return _finished(e, head, title, -(-count // per_block), threads * per_block, target)
 
@@ -231,7 +235,7 @@ class Code:
         e.lines.append("#pragma unroll")
         e.enter(f"for (int r = row; r < {rows}; r += 4)")
         e.lines.append("float sum = 0;")
-        e.lines.append(f"_Pragma(\"unroll\") for (int d = 0; d < {depth}; d++) sum += q[r][d] * tile[column][d];")
+        e.lines.append(f'_Pragma("unroll") for (int d = 0; d < {depth}; d++) sum += q[r][d] * tile[column][d];')
         e.lines.append("const int i = m0 + r, j = s0 + column;")
         e.enter(f"if (i < {m} && j < {length})")
         score_index: Index = (*outer, "0" if m == 1 else "i", "0" if length == 1 else "j")
@@ -266,8 +270,8 @@ class Code:
                        f"_Pragma(\"unroll\") for (int r = 0; r < {rows // 4}; r++) "
                        f"out[r][c] += p[row + 4 * r][s0 + s] * tile[s][column + 64 * c];")  # fmt: skip
         e.leave()
-        e.lines.append(f"_Pragma(\"unroll\") for (int c = 0; c < {strips}; c++)")
-        e.enter(f"_Pragma(\"unroll\") for (int r = 0; r < {rows // 4}; r++)")
+        e.lines.append(f'_Pragma("unroll") for (int c = 0; c < {strips}; c++)')
+        e.enter(f'_Pragma("unroll") for (int r = 0; r < {rows // 4}; r++)')
         e.lines.append("const int i = m0 + row + 4 * r, j = column + 64 * c;")
         e.enter(f"if (i < {m} && j < {wide})")
         e.store(target, (*outer, "0" if m == 1 else "i", "0" if wide == 1 else "j"), "out[r][c]")
@@ -390,9 +394,6 @@ def _finished(
         kind = f"{STORED[view.dtype]}*" if written else f"const {STORED[view.dtype]}* __restrict__"
         parameters.append(f"{kind} p{number}")
     body = "\n".join(f"  {line}" for line in (*head, *e.lines))
-    source = (
-        f"extern \"C\" __global__ void __launch_bounds__({block}) kernel({', '.join(parameters)}) {{\n"
-        f"{body}\n}}\n"
-    )
+    source = f'extern "C" __global__ void __launch_bounds__({block}) kernel({", ".join(parameters)}) {{\n{body}\n}}\n'
     reads = tuple(view for view in e.read if view.buffer != target.buffer or view != target)
     return Generated(title, reads, (target,), source, grid, block, tuple(v.buffer for v in e.arguments), extra)

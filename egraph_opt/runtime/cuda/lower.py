@@ -30,7 +30,9 @@ def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> Tenso
         if index in place:
             continue
         if node.op == "Opaque":
-            raise UsageError(f"the GPU executor cannot run this model: {graph.types[index]} comes from an unknown operator")
+            raise UsageError(
+                f"the GPU executor cannot run this model: {graph.types[index]} comes from an unknown operator"
+            )
         if node.op == "Const":
             place[index] = new.constant(graph.constants[int(str(node.attrs[0]))])
         else:

@@ -32,7 +32,12 @@ def products(
 
 
 def _batched(
-    title: str, views: list[View | None], bias: View | None, alpha: float, activation: str | None, sizes: tuple[int, ...]
+    title: str,
+    views: list[View | None],
+    bias: View | None,
+    alpha: float,
+    activation: str | None,
+    sizes: tuple[int, ...],
 ) -> list[Product]:
     a, b, d, c = views
     assert a and b and d
@@ -43,7 +48,8 @@ def _batched(
     found: list[Product] = []
     for entry in range(d.shape[0]):
         inner = [
-            v and replace(v, shape=v.shape[1:], strides=v.strides[1:], offset=v.offset + entry * v.strides[0]) for v in views
+            v and replace(v, shape=v.shape[1:], strides=v.strides[1:], offset=v.offset + entry * v.strides[0])
+            for v in views
         ]
         found += _batched(title, inner, bias, alpha, activation, sizes)
     return found

@@ -57,7 +57,9 @@ class Plan:
         rows = [f"{i:4} {step.kind:12} {step.title}" for i, step in enumerate(self.steps)]
         work = sum(b.bytes for b in self.buffers if b.role == "work")
         weights = sum(b.bytes for b in self.buffers if b.role == "weight")
-        return "\n".join([*rows, f"{len(self.steps)} steps, {weights / 1e6:.1f} MB weights, {work / 1e6:.1f} MB written"])
+        return "\n".join(
+            [*rows, f"{len(self.steps)} steps, {weights / 1e6:.1f} MB weights, {work / 1e6:.1f} MB written"]
+        )
 
 
 def make_plan(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> Plan:
@@ -108,7 +110,9 @@ class _Planner:
             raise UsageError(f"the GPU executor cannot run this model: {type_} has a dtype without a kernel")
         return type_
 
-    def _buffer(self, role: Role, dtype: str, elements: int, name: str = "", load: Callable[[], Array] | None = None) -> int:
+    def _buffer(
+        self, role: Role, dtype: str, elements: int, name: str = "", load: Callable[[], Array] | None = None
+    ) -> int:
         self.buffers.append(Buffer(role, dtype, max(elements, 1), name, load))
         return len(self.buffers) - 1
 
@@ -259,7 +263,9 @@ class _Planner:
         weight = operator.operands[1]
         shape = self._type(weight).numbers()
         if self.graph.nodes[weight].op != "Const":
-            raise UsageError(f"the GPU executor has no kernel for {operator.op} with a computed weight {self._type(weight)}")
+            raise UsageError(
+                f"the GPU executor has no kernel for {operator.op} with a computed weight {self._type(weight)}"
+            )
         if operator.op == "Conv":
             turned = (*shape[2:], shape[0])
             return self._weight(weight, "taps", turned, lambda a: np.moveaxis(a.reshape(shape)[:, 0], 0, -1))
@@ -316,7 +322,8 @@ class _Planner:
             residual = self._channels_last(dense.residual)
         self.steps.append(
             Convolution(
-                self._say(root, dense.node), *_views(self._channels_last(x), w, bias, residual, target=self._target(root)),
+                self._say(root, dense.node),
+                *_views(self._channels_last(x), w, bias, residual, target=self._target(root)),
                 strides=strides, pads=pads, dilations=dilations, group=integer(operator.attrs[3]), bias=bias,
                 residual=residual, activation=dense.activation, x=self._channels_last(x), w=w, y=self._target(root),
             )
@@ -348,7 +355,11 @@ class _Planner:
         stack, seen = [root], set[int]()
         while stack:
             node = stack.pop()
-            if node in seen or (node != root and node in self.fusion.roots) or self.graph.nodes[node].op in ("Input", "Const"):
+            if (
+                node in seen
+                or (node != root and node in self.fusion.roots)
+                or self.graph.nodes[node].op in ("Input", "Const")
+            ):
                 continue
             seen.add(node)
             inside.append(self.graph.nodes[node].op)

@@ -52,7 +52,10 @@ class Product(Step):
 
 @dataclass(frozen=True)
 class Convolution(Step):
-    """``y = activation(conv(x, w) + bias + residual)``: x (N, C, *spatial), w (M, C/group, *kernel), channels fastest."""
+    """``y = activation(conv(x, w) + bias + residual)``.
+
+    x is (N, C, *spatial) and w (M, C/group, *kernel), both with the channels fastest.
+    """
 
     x: View
     w: View

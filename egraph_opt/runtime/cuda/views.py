@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from egraph_opt.ir import Node
 from egraph_opt.ops.base import integer, ints
@@ -60,8 +61,7 @@ def moved(node: Node, source: View, shape: tuple[int, ...]) -> View | None:
     if node.op == "Expand":
         added = len(shape) - len(source.shape)
         own = (0,) * added + tuple(
-            0 if n == 1 and m != 1 else s
-            for n, m, s in zip(source.shape, shape[added:], source.strides, strict=True)
+            0 if n == 1 and m != 1 else s for n, m, s in zip(source.shape, shape[added:], source.strides, strict=True)
         )
         return replace(source, shape=shape, strides=own)
     return None
@@ -82,7 +82,7 @@ def reshaped(source: View, shape: tuple[int, ...]) -> View | None:
     strides: list[int] = []
     for old, new in groups(source.shape, shape):
         axes = [i for i in old if source.shape[i] != 1]
-        for a, b in zip(axes, axes[1:], strict=False):
+        for a, b in pairwise(axes):
             if source.strides[a] != source.strides[b] * source.shape[b]:
                 return None
         step = source.strides[axes[-1]] if axes else 1
