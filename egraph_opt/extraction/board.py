@@ -43,7 +43,7 @@ class Board:
                 trees, _ = cheapest_trees(problem, [max(cost, 0.0) for cost in problem.costs])
                 clock.found(problem, problem.trim(trees))
                 clock.proved(cheap_lower_bound(problem))
-        self.reduce()
+        self.reduce(reserve=0.6 * clock.limit if greedy and clock.limit is not None else 0.0)
         if greedy and not self.done:
             self._greedy()
 
@@ -56,16 +56,20 @@ class Board:
                 self.offer(index, DagGreedy().best_choice(problem, [start], self.clock))
             if not self.done and sum(len(part.members) for part in self.parts) > _MUCH:
                 self.clock.found(self.problem, DagGreedy().best_choice(self.problem, [], self.clock))
-        if self.clock.cost < before and not self.done:
+        cut_short = not self.problem.has_negative_costs and self.reduced.lower_bound == float("-inf")
+        if (cut_short or self.clock.cost < before) and not self.done:
             self.reduce()
 
-    def reduce(self) -> None:
-        """Reduce what is left, with the best cost so far: a better answer makes for a smaller problem."""
+    def reduce(self, reserve: float = 0.0) -> None:
+        """Reduce what is left, with the best cost so far: a better answer makes for a smaller problem.
+
+        Stops while ``reserve`` seconds are left, for the greedy answer needs time as well.
+        """
         with self.clock.stage("reduce"):
             assert self.clock.best is not None
             before = self.reduced
             self.reduced = before.then(
-                reduce(before.problem, self.clock.cost - before.base, lambda: not self.clock.left)
+                reduce(before.problem, self.clock.cost - before.base, lambda: self.clock.left <= reserve)
             )
             self.parts = split(self.reduced.problem)
             lowered = self.reduced.lower(self.clock.best)
