@@ -112,7 +112,7 @@ def measure(row: Row, model: onnx.ModelProto, tuner: cuda.Tuner, arguments: argp
             row.ms[name], row.errors[name] = program.seconds() * 1e3, error(got, wanted)
             row.floor = floor(program.plan, row.numerics)
             if arguments.profile and name == next(iter(graphs)):
-                row.profile = [(kind, title, seconds * 1e6) for kind, title, seconds in program.profile()]
+                row.profile = [(kind, title, seconds * 1e6) for kind, title, seconds in program.profile(tuner)]
             del program
         except Exception as problem:  # noqa: BLE001 - a bench goes on; what failed is printed
             row.notes.append(f"{name}: {type(problem).__name__}: {str(problem)[:600]}")

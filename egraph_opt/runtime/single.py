@@ -60,6 +60,11 @@ def single_operator_model(signature: Signature) -> Single:
     return Single(onnx_ir.to_proto(model).SerializeToString(), feeds, dict(zip(names, results, strict=True)))
 
 
+def values_of(signature: Signature, position: int) -> Array:
+    """Values for one operand, the same ones every time."""
+    return _values(signature, position, np.random.default_rng([position, zlib.crc32(signature.key.encode())]))
+
+
 def _values(signature: Signature, position: int, rng: np.random.Generator) -> Array:
     """Values that the operator can take: positive where it needs that, indices in range."""
     type_ = signature.tensors[position]

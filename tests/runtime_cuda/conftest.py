@@ -7,14 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx_ir
+import onnxruntime as ort
 import pytest
 
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import TensorGraph, TensorType, TupleType
+from egraph_opt.onnx_io import import_model
 from egraph_opt.ops import IllTyped, numpy_dtype, operator, operators
 from egraph_opt.runtime import cuda
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "bench")]
 
 SKIPPED = {"Opaque", "Get", "Shape", "ConvTranspose"}
 NAMES = tuple(name for name in operators() if name not in SKIPPED)
@@ -87,6 +91,53 @@ def check(
         else:
             bound = TOLERANCE.get(want.dtype.name, 2e-5)
             np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=bound, atol=bound)
+
+
+def small_networks(dtype: str) -> dict[str, onnx.ModelProto]:
+    """Networks with everything that the planner looks for, of sizes that are no powers of two."""
+    from models import encoder, nasrnn
+    from netbuilder import Net
+
+    def cells(net: Net, batch: int) -> list[str]:
+        x = net.relu(net.norm(net.conv(net.input("x", batch, 3, 17, 15), 16, 3, 2, bias=False)))
+        y = net.pool("MaxPool", x, 3, 2, 1)
+        left, right = net.relu(net.conv(y, 8, 1)), net.relu(net.conv(y, 24, (1, 3)))
+        joined = net.concat([left, net.concat([right, net.pool("AveragePool", y, 3, 1, 1)])])
+        deep = net.conv(joined, 48, 5, group=48, bias=False)
+        z = net.relu(net.add(net.norm(net.conv(deep, 48, 1, bias=False)), joined))
+        grouped = net.relu(net.add(net.conv(z, 48, 3, group=4), net.pool("AveragePool", z, 3, 1, 1)))
+        return [net.head(grouped, 10), net.op("Sigmoid", z)]
+
+    def built(name: str, make: Callable[[Net], list[str]]) -> onnx.ModelProto:
+        net = Net(name, dtype)
+        return net.finish(make(net))
+
+    return {
+        "cells": built("cells", lambda net: cells(net, 2)),
+        "encoder": built("encoder", lambda net: encoder(net, 1, layers=1, width=48, heads=3, inner=80, length=20)),
+        "encoder-long": built("encoder-long", lambda net: encoder(net, 2, layers=1, width=64, heads=2, inner=64, length=70)),
+        "nasrnn": built("nasrnn", lambda net: nasrnn(net, 1, steps=2, hidden=64)),
+        "nasrnn-batch": built("nasrnn-batch", lambda net: nasrnn(net, 3, steps=2, hidden=32)),
+    }
+
+
+NETWORKS = ("cells", "encoder", "encoder-long", "nasrnn", "nasrnn-batch")
+
+
+def check_network(
+    run: Callable[[TensorGraph, dict[str, np.ndarray]], list[np.ndarray]], name: str, dtype: str, tolerance: float
+) -> None:
+    """Runs a small network; every output is that of ONNX Runtime in float32, up to ``tolerance`` of its norm."""
+    model, wide = small_networks(dtype)[name], small_networks("float32")[name]
+    rng, feeds = np.random.default_rng(0), dict[str, np.ndarray]()
+    for value in model.graph.input:
+        feeds[value.name] = rng.standard_normal([d.dim_value for d in value.type.tensor_type.shape.dim]).astype(dtype)
+    session = ort.InferenceSession(wide.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {k: v.astype(np.float32) for k, v in feeds.items()})
+    got = run(import_model(onnx_ir.from_proto(model)).graph, feeds)
+    for a, b in zip(got, wanted, strict=True):
+        b = np.asarray(b, np.float64)
+        assert np.linalg.norm(a.astype(np.float64) - b) <= tolerance * np.linalg.norm(b)
 
 
 @pytest.fixture(scope="session")

@@ -38,9 +38,10 @@ struct __nv_bfloat16 { uint16_t bits; };
 #define __forceinline__ inline
 #define __global__
 #define __shared__ static
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
 #define INF INFINITY
+#define PREFETCH(p)
 struct uint4 { unsigned x, y, z, w; };
 struct Dim { int x; };
 static Dim threadIdx, blockIdx;

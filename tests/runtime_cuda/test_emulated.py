@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import NAMES, check
+from conftest import NAMES, NETWORKS, check, check_network
 from emulator import COMPILER, Emulator
 
 from egraph_opt.ir import TensorGraph
@@ -22,3 +22,12 @@ def test_operator_alone(name: str, tmp_path: Path) -> None:
 
     for seed in range(2):
         check(run, name, seed, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network(name: str, dtype: str, tmp_path: Path) -> None:
+    def run(graph: TensorGraph, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        return Emulator(make_plan(graph), tmp_path).run(feeds)
+
+    check_network(run, name, dtype, 1e-5 if dtype == "float32" else 5e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,8 +22,8 @@ from egraph_opt.runtime.cuda.device import library, machine
 from egraph_opt.runtime.cuda.expressions import PRELUDE
 from egraph_opt.runtime.cuda.memory import offsets, schedule
 from egraph_opt.runtime.cuda.plan import Plan, make_plan
-from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
-from egraph_opt.runtime.cuda.tune import Call, Choices, Tuner
+from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product
+from egraph_opt.runtime.cuda.tune import Call, Choices, Launch, Pointer, Tuner
 from egraph_opt.runtime.cuda.views import View
 
 
@@ -37,7 +38,9 @@ class Program:
         self.calls: dict[int, Call] = {}
         try:
             for number, step in enumerate(plan.steps):
-                if isinstance(step, Product | Convolution):
+                if isinstance(step, Product):
+                    self._product(number, step, fast, tuner)
+                elif isinstance(step, Convolution):
                     self.calls[number] = tuner.best(step, fast, plan.buffers)
             self._allocate()
         except self.cupy.cuda.memory.OutOfMemoryError as error:
@@ -46,6 +49,24 @@ class Program:
         self.graph = self._capture()
 
     # --- building
+
+    def _product(self, number: int, step: Product, fast: bool, tuner: Tuner) -> None:
+        """Picks the call, and whether a weight of this step alone lies as (K, N) or as (N, K)."""
+        plan = self.plan
+        self.calls[number] = tuner.best(step, fast, plan.buffers)
+        turned = _turned(plan, step)
+        if turned is None:
+            return
+        call = tuner.best(turned, fast, plan.buffers)
+        if tuner.known(turned, fast) < tuner.known(step, fast):
+            self.calls[number] = call
+            buffer = plan.buffers[step.b.buffer]
+            load, shape = buffer.load, step.b.shape[1:]
+            assert load is not None
+            lies = replace(buffer, load=lambda: np.ascontiguousarray(load().reshape(shape).T))
+            buffers = tuple(lies if i == step.b.buffer else b for i, b in enumerate(plan.buffers))
+            steps = tuple(turned if i == number else s for i, s in enumerate(plan.steps))
+            self.plan = replace(plan, buffers=buffers, steps=steps)
 
     def _allocate(self) -> None:
         cupy, spaces = self.cupy, {n: call.space for n, call in self.calls.items()}
@@ -81,21 +102,29 @@ class Program:
         """The address of the first element of ``view``."""
         return self._memory[view.buffer].data.ptr + view.offset * np.dtype(numpy_dtype(view.dtype)).itemsize
 
-    def _launch(self, number: int, step: Step, stream: Any) -> None:
+    def launcher(self, number: int) -> Launch:
+        """What enqueues a step on the current stream, given where buffers lie and a work space."""
+        step = self.plan.steps[number]
         if isinstance(step, Generated):
-            given = tuple(self._memory[b].data.ptr for b in step.arguments)
-            self._functions[step.source]((step.grid,), (step.block,), given)
-        else:
-            space = self._spaces.get(number)
-            address = self._work.data.ptr + space if space is not None else 0
-            self.calls[number].launch(self.pointer, address, stream.ptr)
+            function, bases = self._functions[step.source], [View(b, "int8", (), ()) for b in step.arguments]
+
+            def launch(pointer: Pointer, space: int, stream: int) -> None:
+                function((step.grid,), (step.block,), tuple(pointer(base) for base in bases))
+
+            return Launch(launch, 0)
+        call = self.calls[number]
+        return Launch(call.launch, call.space)
+
+    def _launch(self, number: int, stream: Any) -> None:
+        space = self._spaces.get(number)
+        self.launcher(number).launch(self.pointer, 0 if space is None else self._work.data.ptr + space, stream.ptr)
 
     def enqueue(self, only: int | None = None) -> None:
         """Launches every step (or one) on this program's stream, without a graph."""
         with self.stream:
-            for number, step in enumerate(self.plan.steps):
+            for number in range(len(self.plan.steps)):
                 if only is None or number == only:
-                    self._launch(number, step, self.stream)
+                    self._launch(number, self.stream)
 
     def _capture(self) -> Any:
         """One CUDA graph of all steps; steps on different streams become independent branches."""
@@ -110,12 +139,12 @@ class Program:
         fork.record(self.stream)
         for stream in streams[1:]:
             stream.wait_event(fork)
-        for number, step in enumerate(self.plan.steps):
+        for number in range(len(self.plan.steps)):
             stream = streams[self.schedule.streams[number]]
             for other in self.schedule.waits[number]:
                 stream.wait_event(events[other])
             with stream:
-                self._launch(number, step, stream)
+                self._launch(number, stream)
             if number in waited:
                 events[number] = cupy.cuda.Event(disable_timing=True)
                 events[number].record(stream)
@@ -166,18 +195,26 @@ class Program:
             found.append(cupy.cuda.get_elapsed_time(start, end) / 1e3 / replays)
         return median(found)
 
-    def profile(self, repeats: int = 20) -> list[tuple[str, str, float]]:
-        """Kind, title and seconds of every step on its own, in a replayed graph, its operands in the cache."""
-        from egraph_opt.runtime.cuda.tune import timed
+    def profile(self, tuner: Tuner) -> list[tuple[str, str, float]]:
+        """Kind, title and seconds of every step on its own, its weights cold, its other operands in the cache."""
+        known: dict[object, float] = {}
+        rows: list[tuple[str, str, float]] = []
+        for number, step in enumerate(self.plan.steps):
+            key = step.source if isinstance(step, Generated) else (step.title, self.calls[number].label)
+            if key not in known:
+                known[key] = tuner.seconds(self.launcher(number), step, self.plan.buffers)
+            rows.append((step.kind, step.title, known[key]))
+        return rows
 
-        return [
-            (
-                step.kind,
-                step.title,
-                timed(self.cupy, self.stream, lambda _, s, n=n, step=step: self._launch(n, step, self.stream), repeats),
-            )
-            for n, step in enumerate(self.plan.steps)
-        ]
+
+def _turned(plan: Plan, step: Product) -> Product | None:
+    """``step`` with its weight as (N, K), if it is a whole weight that no other step reads."""
+    b = step.b
+    users = sum(view.buffer == b.buffer for other in plan.steps for view in other.reads)
+    if plan.buffers[b.buffer].role != "weight" or users != 1 or b.shape[0] != 1 or not b.is_dense() or b.offset:
+        return None
+    turned = replace(b, strides=(0, 1, b.shape[1]))
+    return replace(step, b=turned, reads=tuple(turned if view == b else view for view in step.reads))
 
 
 def compile(
@@ -206,6 +243,6 @@ def compile(
         graph = import_model(proto).graph
         names = tuple(value.name or "" for value in proto.graph.outputs)
     tuner = tuner or Tuner(Choices(Path(cache) if cache is not None else None))
-    program = Program(make_plan(graph, sizes), names, fast=fast, tuner=tuner, streams=streams)
+    program = Program(make_plan(graph, sizes, exact=not fast), names, fast=fast, tuner=tuner, streams=streams)
     tuner.choices.save()
     return program

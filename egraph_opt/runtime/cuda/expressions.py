@@ -24,6 +24,7 @@ PRELUDE = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
 #define INF __int_as_float(0x7f800000)
+#define PREFETCH(p) asm volatile("prefetch.global.L2 [%0];" :: "l"(p))
 __device__ __forceinline__ float up(__half v) { return __half2float(v); }
 __device__ __forceinline__ float up(__nv_bfloat16 v) { return __bfloat162float(v); }
 template <typename T> __device__ __forceinline__ T up(T v) { return v; }
@@ -35,6 +36,7 @@ template <> struct Down<__nv_bfloat16> {
 template <typename T> __device__ __forceinline__ T larger(T a, T b) { return (a > b || a != a) ? a : b; }
 template <typename T> __device__ __forceinline__ T smaller(T a, T b) { return (a < b || a != a) ? a : b; }
 template <typename T> __device__ __forceinline__ T sum2(T a, T b) { return a + b; }
+template <typename T> __device__ __forceinline__ T times2(T a, T b) { return a * b; }
 #define REDUCE(NAME, JOIN) \\
 template <typename T> __device__ __forceinline__ T warp_##NAME(T v) { \\
   _Pragma("unroll") for (int o = 16; o; o >>= 1) v = JOIN(v, __shfl_xor_sync(0xffffffffu, v, o)); return v; } \\
@@ -44,6 +46,7 @@ template <int W, typename T> __device__ __forceinline__ T block_##NAME(T v) { \\
   if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = v; __syncthreads(); \\
   T all = parts[0]; _Pragma("unroll") for (int i = 1; i < W; i++) all = JOIN(all, parts[i]); return all; }
 REDUCE(sum, sum2)
+REDUCE(product, times2)
 REDUCE(max, larger)
 REDUCE(min, smaller)
 """

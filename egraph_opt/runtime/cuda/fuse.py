@@ -18,7 +18,7 @@ from egraph_opt.runtime.cuda.kernels import ROWS, attention_fits
 
 Kind = Literal["leaf", "element", "move", "branch", "row", "reduction", "window", "dot", "dense", "other"]
 PLAIN_MOVES = frozenset({"Transpose", "Reshape", "Slice", "Get", "Split", "Expand", "Tile"})
-_LONG_REDUCTION = 256
+_LONG_REDUCTION = 64
 _MOST_DOTS = 32
 _MOST_INLINED = 400
 
@@ -46,6 +46,7 @@ class Fusion:
     """
 
     graph: TensorGraph
+    exact: bool = False
     users: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     roots: set[int] = field(default_factory=set[int])
     stored: set[int] = field(default_factory=set[int])
@@ -98,9 +99,9 @@ class Fusion:
         )
 
 
-def fused(graph: TensorGraph) -> Fusion:
-    """Decides for every value that the outputs of ``graph`` need."""
-    fusion = Fusion(graph)
+def fused(graph: TensorGraph, *, exact: bool = False) -> Fusion:
+    """Decides for every value that the outputs of ``graph`` need; ``exact``: see ``make_plan``."""
+    fusion = Fusion(graph, exact)
     live = graph.live()
     for node in live:
         for operand in dict.fromkeys(graph.nodes[node].operands):
@@ -176,6 +177,7 @@ def _epilogue(fusion: Fusion, node: int, taken: set[int]) -> tuple[Dense, int, l
     graph, convolution = fusion.graph, fusion.graph.nodes[node].op == "Conv"
     bias = graph.nodes[node].operands[2] if convolution and len(graph.nodes[node].operands) == 3 else None
     residual: int | None = None
+    may_add = not (fusion.exact and convolution and graph.types[node].dtype == "float32")  # type: ignore[union-attr]
     root, chain = node, list[int]()
     while True:
         user = sole_user(fusion, root)
@@ -193,7 +195,12 @@ def _epilogue(fusion: Fusion, node: int, taken: set[int]) -> tuple[Dense, int, l
         other = next(i for i in operator.operands if i != root)
         if residual is None and bias is None and _is_vector(fusion, other, root, 1 if convolution else -1):
             bias = other
-        elif residual is None and fusion.shape(other) == fusion.shape(root) and graph.nodes[other].op != "Const":
+        elif (
+            may_add
+            and residual is None
+            and fusion.shape(other) == fusion.shape(root)
+            and graph.nodes[other].op != "Const"
+        ):
             residual = other
         else:
             break

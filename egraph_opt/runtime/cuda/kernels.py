@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from egraph_opt.ir import TensorGraph
 from egraph_opt.ops.base import integer
@@ -24,6 +24,8 @@ from egraph_opt.runtime.cuda.steps import Generated
 from egraph_opt.runtime.cuda.views import View
 
 _THREADS = 256
+_FETCHERS = 132
+"""Blocks that prefetch: one per multiprocessor of an H100."""
 _ROW_OPERATORS = ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "InstanceNormalization")
 ROWS = frozenset(_ROW_OPERATORS)
 
@@ -106,28 +108,41 @@ class Code:
         return _finished(e, head, title, -(-count // per_block), threads * per_block, target)
 
     def reduction(self, root: int, anchor: int, target: View, title: str) -> Generated:
-        """A reduction over many elements: one block per element of the result."""
+        """A reduction over many elements: a block of 8 warps per element of the result, or, where neighbours in memory
+        belong to different elements (channels fastest), per 32 of them."""
         e, operator = self.emitter(), self.graph.nodes[anchor]
         source, (axes, keep) = operator.operands[0], reduced_axes(self.graph, anchor)
         shape, let = at(e, source), integer_let(e)
         length = math.prod(shape[a] for a in axes)
-        threads = 32 * min(8, max(1, length // 128))
+        view = self.stored(source)
+        tiled = view is not None and all(view.strides[a] != 1 or shape[a] == 1 for a in axes)
+        lanes, shares = (32, 8) if tiled else (1, 32 * min(8, max(1, length // 128)))
         dtype = e.type(anchor).dtype
         t = COMPUTED[dtype]
         start, step, end = REDUCED[operator.op]
+        count = math.prod(at(e, anchor))
+        e.lines.append(f"const int row = blockIdx.x * {lanes} + threadIdx.x % {lanes}, share = threadIdx.x / {lanes};")
         own = unravel("row", at(e, anchor), range(len(at(e, anchor))), let)
         e.lines.append(f"{t} total = {reduction_start(start, dtype)};")
-        e.enter(f"for (int i = threadIdx.x; i < {length}; i += {threads})")
+        e.lines.append("#pragma unroll 4")
+        e.enter(f"for (int i = share; i < {length} && row < {count}; i += {shares})")
         inner = unravel("i", [shape[a] for a in axes], range(len(axes)), let)
         e.lines.append(step.format(a="total", x=e.value(source, reduction_index(own, inner, axes, len(shape), keep))))
         e.leave()
-        join = "max" if "larger" in step else "min" if "smaller" in step else "sum"
-        e.lines.append(f"total = block_{join}<{threads // 32}>(total);")
-        e.lines.append("if (threadIdx.x) return;")
+        join = "larger" if "larger" in step else "smaller" if "smaller" in step else "sum2"
+        if tiled:
+            e.lines += [f"__shared__ {t} parts[{shares}][{lanes}];", f"parts[share][threadIdx.x % {lanes}] = total;",
+                        "__syncthreads();", f"if (share || row >= {count}) return;",
+                        f"_Pragma(\"unroll\") for (int i = 1; i < {shares}; i++) "
+                        f"total = {'total * ' if '*=' in step else ''}"
+                        + ("parts[i][threadIdx.x];" if "*=" in step else f"{join}(total, parts[i][threadIdx.x]);")]  # fmt: skip
+        else:
+            name = "product" if "*=" in step else {"larger": "max", "smaller": "min", "sum2": "sum"}[join]
+            e.lines += [f"total = block_{name}<{shares // 32}>(total);", "if (threadIdx.x) return;"]
         value = e.let(dtype, end.format(a="total", n=f"({t}){length}"))
         e.bind(anchor, own, value)
         e.store(target, own, value if root == anchor else e.compute(root, own))
-        return _finished(e, ["const int row = blockIdx.x;"], title, math.prod(at(e, anchor)), threads, target)
+        return _finished(e, [], title, -(-count // lanes), lanes * shares, target)
 
     # --- dot products
 
@@ -200,10 +215,11 @@ class Code:
         v = self.graph.nodes[second].operands[1]
         (*batch, m, wide), depth, length = target.shape, at(e, q)[-1], at(e, k)[-1]
         straight = self.stored(k)
-        rows, tiles = 8, -(-m // 8)
+        rows, tiles, strips = 8, -(-m // 8), -(-wide // 64)
+        both = _attention_bytes(depth, length, wide, tiles=2) <= _SHARED  # v is loaded while k is: one wait less
         e.lines += [
             f"__shared__ __align__(16) float q[{rows}][{_padded(depth)}];",
-            f"__shared__ __align__(16) float tile[64][{_padded(max(depth, 64 * -(-wide // 64)))}];",
+            f"__shared__ __align__(16) float tile[{1 + both}][64][{_padded(max(depth, 64 * strips))}];",
             f"__shared__ __align__(16) float p[{rows}][{_padded(length)}];",
             f"const int tid = threadIdx.x, m0 = (blockIdx.x % {tiles}) * {rows}, batch = blockIdx.x / {tiles};",
             "const int column = tid & 63, row = tid >> 6;",
@@ -218,30 +234,40 @@ class Code:
         def fill(name: str, count: int, inner: int, node: int, place: Callable[[str, str], Index], limit: str) -> None:
             turned = node == k and straight is not None and straight.strides[-1] == 1
             a, b = (count, "%/") if turned else (inner, "/%")  # neighbours in memory go to neighbouring threads
-            e.enter(f"for (int n = tid; n < {count * inner}; n += 256)")
-            e.lines.append(f"const int r = n {b[0]} {a}, c = n {b[1]} {a};")
+            total = count * inner
+            e.lines.append("#pragma unroll")
+            e.enter(f"for (int t = 0; t < {-(-total // 256)}; t++)")
+            e.lines.append(f"const int n = tid + t * 256, r = n {b[0]} {a}, c = n {b[1]} {a};")
             e.lines.append("float value = 0;")
-            e.enter(f"if ({limit})")
+            e.enter(f"if ({limit}{f' && n < {total}' if total % 256 else ''})")
             e.lines.append(f"value = {e.value(node, place('r', 'c'))};")
             e.leave()
-            e.lines.append(f"{name}[r][c] = value;")
+            e.lines.append(f"{f'if (n < {total}) ' if total % 256 else ''}{name}[r][c] = value;")
             e.leave()
 
+        def fill_v(name: str) -> None:
+            fill(name, 64, wide, v, lambda r, c: own(v, let(f"s0 + {r}"), c), f"s0 + r < {length}")
+
         fill("q", rows, depth, q, lambda r, c: own(q, let(f"m0 + {r}"), c), f"m0 + r < {m}")
+        early = both and length <= 64
         e.enter(f"for (int s0 = 0; s0 < {length}; s0 += 64)")
         e.lines.append("__syncthreads();")
-        fill("tile", 64, depth, k, lambda r, c: own(k, c, let(f"s0 + {r}")), f"s0 + r < {length}")
+        fill("tile[0]", 64, depth, k, lambda r, c: own(k, c, let(f"s0 + {r}")), f"s0 + r < {length}")
+        if early:
+            fill_v("tile[1]")
         e.lines.append("__syncthreads();")
+        e.lines.append(f"float sum[{rows // 4}] = {{}};")
+        e.lines.append(f"_Pragma(\"unroll\") for (int d = 0; d < {depth}; d++) "
+                       f"_Pragma(\"unroll\") for (int r = 0; r < {rows // 4}; r++) "
+                       f"sum[r] += q[row + 4 * r][d] * tile[0][column][d];")  # fmt: skip
         e.lines.append("#pragma unroll")
-        e.enter(f"for (int r = row; r < {rows}; r += 4)")
-        e.lines.append("float sum = 0;")
-        e.lines.append(f'_Pragma("unroll") for (int d = 0; d < {depth}; d++) sum += q[r][d] * tile[column][d];')
-        e.lines.append("const int i = m0 + r, j = s0 + column;")
+        e.enter(f"for (int r = 0; r < {rows // 4}; r++)")
+        e.lines.append("const int i = m0 + row + 4 * r, j = s0 + column;")
         e.enter(f"if (i < {m} && j < {length})")
         score_index: Index = (*outer, "0" if m == 1 else "i", "0" if length == 1 else "j")
         alpha = self.graph.nodes[first].attrs[2] if self.graph.nodes[first].op == "Gemm" else 1.0
-        e.bind(first, score_index, "sum" if alpha == 1 else f"(sum * {literal(alpha, 'float32')})")
-        e.lines.append(f"p[r][j] = {e.value(self.graph.nodes[soft].operands[0], score_index)};")
+        e.bind(first, score_index, "sum[r]" if alpha == 1 else f"(sum[r] * {literal(alpha, 'float32')})")
+        e.lines.append(f"p[row + 4 * r][j] = {e.value(self.graph.nodes[soft].operands[0], score_index)};")
         e.leave()
         e.leave()
         e.leave()
@@ -256,19 +282,19 @@ class Code:
             f"for (int j = lane; j < {length}; j += 32) p[r][j] *= total;",
         ]
         e.leave()
-        strips = -(-wide // 64)
         e.lines.append(f"float out[{rows // 4}][{strips}] = {{}};")
         e.enter(f"for (int s0 = 0; s0 < {length}; s0 += 64)")
         e.lines.append("__syncthreads();")
-        fill("tile", 64, wide, v, lambda r, c: own(v, let(f"s0 + {r}"), c), f"s0 + r < {length}")
-        e.lines.append("__syncthreads();")
+        if not early:
+            fill_v("tile[0]")
+            e.lines.append("__syncthreads();")
         e.lines.append(f"const int end = min(64, {length} - s0);")
         bound = "64" if length % 64 == 0 else "end"
         e.lines.append("#pragma unroll 16")
         e.lines.append(f"for (int s = 0; s < {bound}; s++) "
                        f"_Pragma(\"unroll\") for (int c = 0; c < {strips}; c++) "
                        f"_Pragma(\"unroll\") for (int r = 0; r < {rows // 4}; r++) "
-                       f"out[r][c] += p[row + 4 * r][s0 + s] * tile[s][column + 64 * c];")  # fmt: skip
+                       f"out[r][c] += p[row + 4 * r][s0 + s] * tile[{int(early)}][s][column + 64 * c];")  # fmt: skip
         e.leave()
         e.lines.append(f'_Pragma("unroll") for (int c = 0; c < {strips}; c++)')
         e.enter(f'_Pragma("unroll") for (int r = 0; r < {rows // 4}; r++)')
@@ -280,10 +306,34 @@ class Code:
         return _finished(e, [], title, math.prod(batch) * tiles, 256, target)
 
 
+_SHARED = 48 * 1024
+
+
 def attention_fits(depth: int, length: int, wide: int) -> bool:
     """Whether the attention kernel's shared memory holds these sizes, and does not lose to matrix units."""
-    shared = 4 * (8 * _padded(depth) + 64 * _padded(max(depth, 64 * -(-wide // 64))) + 8 * _padded(length))
-    return shared <= 48 * 1024 and length <= 256 and max(depth, wide) <= 128
+    return _attention_bytes(depth, length, wide, tiles=1) <= _SHARED and length <= 256 and max(depth, wide) <= 128
+
+
+def _attention_bytes(depth: int, length: int, wide: int, *, tiles: int) -> int:
+    width = _padded(max(depth, 64 * -(-wide // 64)))
+    return 4 * (8 * _padded(depth) + tiles * 64 * width + 8 * _padded(length))
+
+
+def with_prefetch(step: Generated, weights: Sequence[tuple[int, int]]) -> Generated:
+    """``step`` with further blocks that bring weights (buffer, bytes) into the L2 cache for the steps that follow."""
+    lines, first = [f"  if (blockIdx.x >= {step.grid}) {{"], len(step.arguments)
+    for number, (_, size) in enumerate(weights):
+        lines.append(
+            f"    for (long long i = ((blockIdx.x - {step.grid}) * {step.block} + threadIdx.x) * 128ll; i < {size}ll; "
+            f"i += {_FETCHERS * step.block} * 128ll) PREFETCH(p{first + number} + i);"
+        )
+    lines += ["    return;", "  }"]
+    head, body = step.source.split(") {\n", 1)
+    more = "".join(f", const char* p{first + number}" for number in range(len(weights)))
+    source = f"{head}{more}) {{\n" + "\n".join(lines) + "\n" + body
+    return replace(
+        step, source=source, grid=step.grid + _FETCHERS, arguments=(*step.arguments, *(buffer for buffer, _ in weights))
+    )
 
 
 def _padded(size: int) -> int:

@@ -14,7 +14,7 @@ from egraph_opt.ir import Node, TensorGraph, TensorType
 from egraph_opt.ops.base import Array, integer, ints
 from egraph_opt.runtime.cuda.expressions import STORED
 from egraph_opt.runtime.cuda.fuse import Dense, Fusion, fused
-from egraph_opt.runtime.cuda.kernels import Code
+from egraph_opt.runtime.cuda.kernels import Code, with_prefetch
 from egraph_opt.runtime.cuda.layout import orders
 from egraph_opt.runtime.cuda.lower import lowered
 from egraph_opt.runtime.cuda.matrices import products
@@ -22,6 +22,8 @@ from egraph_opt.runtime.cuda.steps import Convolution, Generated, Step
 from egraph_opt.runtime.cuda.views import View, channels_last, dense_strides, moved, part, split_start
 
 Role = Literal["input", "weight", "work", "output"]
+_WORTH_FETCHING, _FETCHED = 2**19, 2**24
+"""Bytes of a weight that is worth a prefetch, and of all that one kernel fetches."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,16 @@ class Plan:
         )
 
 
-def make_plan(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> Plan:
+def make_plan(graph: TensorGraph, sizes: Mapping[str, int] | None = None, *, exact: bool = False) -> Plan:
     """Plans ``graph``; ``sizes`` are the numbers for its symbolic sizes.
+
+    ``exact`` says that float32 may not use TF32: cuDNN then has no good kernel that adds a residual.
 
     Raises:
         UsageError: an operator, a dtype or a size that the executor does not support; the message names it.
     """
     simple = lowered(graph, sizes)
-    return _Planner(simple, fused(simple), orders(simple)).run()
+    return _Planner(simple, fused(simple, exact=exact), orders(simple)).run()
 
 
 @dataclass
@@ -99,6 +103,7 @@ class _Planner:
             if node in self.fusion.roots:
                 self._root(node)
         outputs = tuple(self._output(node) for node in self.graph.outputs)
+        self._prefetch()
         return Plan(tuple(self.buffers), tuple(self.steps), self.inputs, outputs, self.graph)
 
     # --- memory
@@ -338,6 +343,25 @@ class _Planner:
 
     def _attention(self, root: int, nodes: tuple[int, int, int]) -> None:
         self.steps.append(self.code.attention(nodes, self._target(root), self._say(root, *nodes[:2])))
+
+    def _prefetch(self) -> None:
+        """Kernels of ours bring the weights of the library calls after them into the L2 cache: those wait for memory,
+        these hardly use it."""
+        for number, step in enumerate(self.steps):
+            if not isinstance(step, Generated) or step.helpers:
+                continue
+            wanted: dict[int, int] = {}
+            for following in self.steps[number + 1 :]:
+                if isinstance(following, Generated) or sum(wanted.values()) > _FETCHED:
+                    break
+                for view in following.reads:
+                    if (
+                        self.buffers[view.buffer].role == "weight"
+                        and self.buffers[view.buffer].bytes >= _WORTH_FETCHING
+                    ):
+                        wanted[view.buffer] = self.buffers[view.buffer].bytes
+            if wanted:
+                self.steps[number] = with_prefetch(step, list(wanted.items()))
 
     # --- outputs and words
 

@@ -16,12 +16,23 @@ from egraph_opt.runtime.cuda.blas import Blas
 from egraph_opt.runtime.cuda.device import library
 from egraph_opt.runtime.cuda.dnn import Dnn, as_product
 from egraph_opt.runtime.cuda.plan import Buffer
-from egraph_opt.runtime.cuda.steps import Convolution, Product
+from egraph_opt.runtime.cuda.steps import Convolution, Product, Step
 from egraph_opt.runtime.cuda.views import View
 
 _COLD = 160 * 2**20
 """Bytes over which the weights are rotated while timing: more than any L2 cache, so that they come from memory."""
 _REPEATS = 12
+
+
+Pointer = Callable[[View], int]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Something to enqueue: ``launch(pointer, space, stream)``, and the bytes of work space that it needs."""
+
+    launch: Callable[[Pointer, int, int], None]
+    space: int
 
 
 class Call(Protocol):
@@ -32,7 +43,7 @@ class Call(Protocol):
     @property
     def label(self) -> str: ...
 
-    def launch(self, pointer: Callable[[View], int], space: int, stream: int) -> None: ...
+    def launch(self, pointer: Pointer, space: int, stream: int) -> None: ...
 
 
 def key_of(step: Product | Convolution, fast: bool) -> str:
@@ -92,12 +103,18 @@ class Tuner:
         calls = self._calls(step, fast)
         if not calls:
             raise UsageError(f"neither cuBLAS nor cuDNN can run {step.title}")
-        timed = [(self._seconds(call, step, buffers), number) for number, call in enumerate(calls)]
+        timed = [
+            (self.seconds(Launch(call.launch, call.space), step, buffers), number) for number, call in enumerate(calls)
+        ]
         seconds, number = min(timed)
         if seconds == float("inf"):
             raise UsageError(f"no implementation of {step.title} runs on this GPU")
         self.choices.known[key] = (calls[number].label, seconds)
         return calls[number]
+
+    def known(self, step: Product | Convolution, fast: bool) -> float:
+        """Seconds of the best call for ``step``, which ``best`` has found."""
+        return self.choices.known[key_of(step, fast)][1]
 
     def _calls(self, step: Product | Convolution, fast: bool) -> list[Call]:
         if isinstance(step, Product):
@@ -113,7 +130,7 @@ class Tuner:
         found = self.blas.call(product, fast, label) if product is not None else None
         return found or self.dnn.call(step, fast, label)
 
-    def _seconds(self, call: Call, step: Product | Convolution, buffers: Sequence[Buffer]) -> float:
+    def seconds(self, call: Launch, step: Step, buffers: Sequence[Buffer]) -> float:
         """Median seconds of a call in a replayed graph, its weights cold, everything else in the cache."""
         views = {v.buffer: v for v in (*step.reads, *step.writes)}
         places, size = dict[int, int](), 0
@@ -124,15 +141,17 @@ class Tuner:
                 size += -(-buffers[number].bytes // 256) * 256
         cold = sum(-(-buffers[b].bytes // 256) * 256 for b in weights)
         copies = max(1, min(_REPEATS, _COLD // max(cold, 1)))
-        base = self._scratch(size + cold * copies + call.space + 256)
+        base = self._scratch(max(size + cold * copies + call.space + 256, _COLD))
+        before = {b: sum(-(-buffers[w].bytes // 256) * 256 for w in weights[:i]) for i, b in enumerate(weights)}
 
-        def pointer(turn: int) -> Callable[[View], int]:
+        def pointer(turn: int) -> Pointer:
             def of(view: View) -> int:
                 item = 2 if view.dtype == "bfloat16" else np.dtype(view.dtype).itemsize
+                if view.buffer not in views:
+                    return base  # only prefetched
                 if view.buffer in places:
                     return base + places[view.buffer] + view.offset * item
-                before = sum(-(-buffers[b].bytes // 256) * 256 for b in weights[: weights.index(view.buffer)])
-                return base + size + turn % copies * cold + before + view.offset * item
+                return base + size + turn % copies * cold + before[view.buffer] + view.offset * item
 
             return of
 
