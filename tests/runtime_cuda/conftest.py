@@ -115,13 +115,18 @@ def small_networks(dtype: str) -> dict[str, onnx.ModelProto]:
     return {
         "cells": built("cells", lambda net: cells(net, 2)),
         "encoder": built("encoder", lambda net: encoder(net, 1, layers=1, width=48, heads=3, inner=80, length=20)),
-        "encoder-long": built("encoder-long", lambda net: encoder(net, 2, layers=1, width=64, heads=2, inner=64, length=70)),
+        "encoder-long": built(
+            "encoder-long", lambda net: encoder(net, 2, layers=1, width=64, heads=2, inner=64, length=70)
+        ),
+        "encoder-wide": built(
+            "encoder-wide", lambda net: encoder(net, 1, layers=1, width=512, heads=8, inner=256, length=40)
+        ),
         "nasrnn": built("nasrnn", lambda net: nasrnn(net, 1, steps=2, hidden=64)),
         "nasrnn-batch": built("nasrnn-batch", lambda net: nasrnn(net, 3, steps=2, hidden=32)),
     }
 
 
-NETWORKS = ("cells", "encoder", "encoder-long", "nasrnn", "nasrnn-batch")
+NETWORKS = ("cells", "encoder", "encoder-long", "encoder-wide", "nasrnn", "nasrnn-batch")
 
 
 def check_network(

@@ -11,7 +11,12 @@ from typing import Any
 
 from egraph_opt.errors import UsageError
 
-_PACKAGES = {"cupy": "cupy-cuda13x", "cudnn": "nvidia-cudnn-frontend", "nvmath.bindings.cublasLt": "nvmath-python"}
+_PACKAGES = {
+    "cupy": "cupy-cuda13x",
+    "cudnn": "nvidia-cudnn-frontend",
+    "nvmath.bindings.cublasLt": "nvmath-python",
+    "cuda.bindings.driver": "cuda-bindings",
+}
 _HINT = "install egraph-opt[cuda] on a machine with an NVIDIA GPU"
 OLDEST_CUDNN = 91000
 
@@ -37,7 +42,7 @@ class Machine:
 
 
 def library(name: str) -> Any:
-    """The module ``cupy``, ``cudnn`` or ``nvmath.bindings.cublasLt``.
+    """One of the modules that the executor runs on.
 
     Raises:
         UsageError: it is not installed, or does not load.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Emitter:
     Attributes:
         stored: node -> view, of everything that lies in memory.
         prepared: the view of a weight that an operator wants in a form of its own (depthwise convolution).
+        parts: how many partial sums, one after the other, make up a stored value.
         arguments: a view of every buffer that the kernel takes, in order of its parameters.
         read: the views that it loads from.
         special: nodes that something else than the rules of this file computes.
@@ -35,6 +36,7 @@ class Emitter:
     graph: TensorGraph
     stored: Callable[[int], View | None]
     prepared: Callable[[int], View]
+    parts: Mapping[int, int] = field(default_factory=dict[int, int])
     arguments: list[View] = field(default_factory=list[View])
     read: list[View] = field(default_factory=list[View])
     special: Mapping[int, Callable[[int, Index], str]] = field(default_factory=dict)
@@ -106,7 +108,8 @@ class Emitter:
         if constant is not None:
             result = constant
         elif view is not None:
-            result = self.let(self.type(node).dtype, self.load(view, index))
+            pieces = [replace(view, offset=view.offset + i * view.elements) for i in range(self.parts.get(node, 1))]
+            result = self.let(self.type(node).dtype, " + ".join(self.load(piece, index) for piece in pieces))
         else:
             result = self.compute(node, index)
         self._known[-1][node, index] = result

@@ -15,8 +15,9 @@ from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.runtime.cuda.emit import LOOPS, MOVERS, REDUCED, reduced_axes
 from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
 from egraph_opt.runtime.cuda.kernels import ROWS, attention_fits
+from egraph_opt.runtime.cuda.skinny import is_candidate
 
-Kind = Literal["leaf", "element", "move", "branch", "row", "reduction", "window", "dot", "dense", "other"]
+Kind = Literal["leaf", "element", "move", "branch", "row", "reduction", "window", "dot", "skinny", "dense", "other"]
 PLAIN_MOVES = frozenset({"Transpose", "Reshape", "Slice", "Get", "Split", "Expand", "Tile"})
 _LONG_REDUCTION = 64
 _MOST_DOTS = 32
@@ -43,6 +44,7 @@ class Fusion:
         dense, attention: library calls and attention by their root.
         anchors: rows, reductions and dot products by the root of the step that computes them.
         joined: concatenations whose operands are written into place.
+        partial: products that only generated kernels read, so that these can add up partial sums.
     """
 
     graph: TensorGraph
@@ -54,6 +56,7 @@ class Fusion:
     attention: dict[int, tuple[int, int, int]] = field(default_factory=dict[int, tuple[int, int, int]])
     anchors: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     joined: set[int] = field(default_factory=set[int])
+    partial: set[int] = field(default_factory=set[int])
 
     def shape(self, node: int) -> tuple[int, ...]:
         """The shape of a tensor of the graph."""
@@ -82,8 +85,16 @@ class Fusion:
         if op == "Conv":
             return "window" if self.shape(operator.operands[1])[1] == 1 else "dense"
         if op in ("MatMul", "Gemm"):
-            return "dot" if self._is_dot(node) else "dense"
+            return "dot" if self._is_dot(node) else "skinny" if self._is_skinny(node) else "dense"
         return "other"
+
+    def _is_skinny(self, node: int) -> bool:
+        """Few rows times a weight."""
+        a, b = self.graph.nodes[node].operands
+        turns = self.graph.nodes[node].attrs[:2] if self.graph.nodes[node].op == "Gemm" else (0, 0)
+        dtype = self.graph.types[node].dtype  # type: ignore[union-attr]
+        weight = self.graph.nodes[b].op == "Const" and not turns[0]
+        return weight and is_candidate(self.shape(a), self.shape(b), dtype, turned=bool(turns[1]))
 
     def _is_dot(self, node: int) -> bool:
         """One row times a weight: memory-bound, and worth a kernel that computes what follows too."""
@@ -276,16 +287,16 @@ class _Decider:
             return
         if node in self.graph.outputs or node in fusion.stored or not homes:
             self._root(node)
-        elif kind == "move":
-            self._inline(node, users, homes)
-        elif (
-            len(homes) > 1
-            or self.size[next(iter(homes))] > _MOST_INLINED
-            or not self._may_join(node, kind, users, homes)
+        elif kind == "move" or (
+            len(homes) == 1
+            and self.size[next(iter(homes))] <= _MOST_INLINED
+            and self._may_join(node, kind, users, homes)
         ):
-            self._root(node)
-        else:
             self._inline(node, users, homes)
+        else:
+            self._root(node)
+            if kind == "skinny":
+                fusion.partial.add(node)
         self._operands(node, kind)
 
     def _inline_scores(self, node: int, first: int, root: int) -> None:
@@ -305,7 +316,7 @@ class _Decider:
         fusion.stored.add(node)
         self.home[node] = {node}
         kind = fusion.kind(node)
-        if kind in ("row", "reduction", "dot") and node not in fusion.dense and node not in fusion.attention:
+        if kind in ("row", "reduction", "dot", "skinny") and node not in fusion.dense and node not in fusion.attention:
             fusion.anchors[node].append(node)
             self.dots[node] = kind == "dot"
         if kind == "element":
@@ -360,7 +371,7 @@ class _Decider:
             return not anchors and self._elements(users[0]) == self._elements(node)
         if len(users) != 1 or not self._is_aligned(users[0], node):
             return False
-        if kind in ("row", "reduction") and not anchors and not self._has_window(home):
+        if kind in ("row", "reduction", "skinny") and not anchors and not self._has_window(home):
             self.fusion.anchors[home].append(node)
             return True
         return False
@@ -374,7 +385,7 @@ class _Decider:
     def _operands(self, node: int, kind: Kind) -> None:
         """Says which operands of a decided value have to lie in memory."""
         operator, fusion = self.graph.nodes[node], self.fusion
-        if kind in ("window", "dot"):
+        if kind in ("window", "dot", "skinny"):
             fusion.stored.add(operator.operands[0])
         elif operator.op == "Concat" and node in fusion.roots and any(self._has_step(i) for i in operator.operands):
             fusion.joined.add(node)
@@ -383,6 +394,10 @@ class _Decider:
     def _has_step(self, node: int) -> bool:
         """Whether a value is computed by a step of its own anyway."""
         kind = self.fusion.kind(node)
-        if node in self.fusion.dense or node in self.fusion.attention or kind in ("row", "reduction", "window"):
+        if (
+            node in self.fusion.dense
+            or node in self.fusion.attention
+            or kind in ("row", "reduction", "window", "skinny")
+        ):
             return True
         return self.graph.nodes[node].op == "Concat" and any(self._has_step(i) for i in self.graph.nodes[node].operands)

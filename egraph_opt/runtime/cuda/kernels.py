@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from egraph_opt.ir import TensorGraph
 from egraph_opt.ops.base import integer
@@ -24,22 +24,24 @@ from egraph_opt.runtime.cuda.steps import Generated
 from egraph_opt.runtime.cuda.views import View
 
 _THREADS = 256
-_FETCHERS = 132
-"""Blocks that prefetch: one per multiprocessor of an H100."""
 _ROW_OPERATORS = ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "InstanceNormalization")
 ROWS = frozenset(_ROW_OPERATORS)
 
 
 @dataclass(frozen=True)
 class Code:
-    """What kernels are generated from: the graph, and where its stored values and prepared weights lie."""
+    """What kernels are generated from: the graph, and where its stored values and prepared weights lie.
+
+    ``parts`` says of which stored values there are several partial sums, one after the other, that make up the value.
+    """
 
     graph: TensorGraph
     stored: Callable[[int], View | None]
     prepared: Callable[[int], View]
+    parts: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def emitter(self) -> Emitter:
-        return Emitter(self.graph, self.stored, self.prepared)
+        return Emitter(self.graph, self.stored, self.prepared, self.parts)
 
     # --- element by element
 
@@ -52,7 +54,7 @@ class Code:
         count = target.elements
         threads = min(_THREADS, 32 * -(-count // 32))
         head = [f"const int flat = blockIdx.x * {threads} + threadIdx.x;", f"if (flat >= {count}) return;"]
-        return _finished(e, head, title, -(-count // threads), threads, target)
+        return finished(e, head, title, -(-count // threads), threads, target)
 
     # --- row by row
 
@@ -105,7 +107,7 @@ class Code:
             else "const int row = blockIdx.x;"
         )
         head = [lane, row, f"if (row >= {count}) return;"]
-        return _finished(e, head, title, -(-count // per_block), threads * per_block, target)
+        return finished(e, head, title, -(-count // per_block), threads * per_block, target)
 
     def reduction(self, root: int, anchor: int, target: View, title: str) -> Generated:
         """A reduction over many elements: a block of 8 warps per element of the result, or, where neighbours in memory
@@ -131,18 +133,21 @@ class Code:
         e.leave()
         join = "larger" if "larger" in step else "smaller" if "smaller" in step else "sum2"
         if tiled:
-            e.lines += [f"__shared__ {t} parts[{shares}][{lanes}];", f"parts[share][threadIdx.x % {lanes}] = total;",
-                        "__syncthreads();", f"if (share || row >= {count}) return;",
-                        f"_Pragma(\"unroll\") for (int i = 1; i < {shares}; i++) "
-                        f"total = {'total * ' if '*=' in step else ''}"
-                        + ("parts[i][threadIdx.x];" if "*=" in step else f"{join}(total, parts[i][threadIdx.x]);")]  # fmt: skip
+            joined = "total * parts[i][threadIdx.x]" if "*=" in step else f"{join}(total, parts[i][threadIdx.x])"
+            e.lines += [
+                f"__shared__ {t} parts[{shares}][{lanes}];",
+                f"parts[share][threadIdx.x % {lanes}] = total;",
+                "__syncthreads();",
+                f"if (share || row >= {count}) return;",
+                f'_Pragma("unroll") for (int i = 1; i < {shares}; i++) total = {joined};',
+            ]
         else:
             name = "product" if "*=" in step else {"larger": "max", "smaller": "min", "sum2": "sum"}[join]
             e.lines += [f"total = block_{name}<{shares // 32}>(total);", "if (threadIdx.x) return;"]
         value = e.let(dtype, end.format(a="total", n=f"({t}){length}"))
         e.bind(anchor, own, value)
         e.store(target, own, value if root == anchor else e.compute(root, own))
-        return _finished(e, [], title, -(-count // lanes), lanes * shares, target)
+        return finished(e, [], title, -(-count // lanes), lanes * shares, target)
 
     # --- dot products
 
@@ -173,17 +178,23 @@ class Code:
         warps = len(found) * split * per
         e.lines.append(f"__shared__ float parts[{warps}];")
         e.enter("")
-        e.lines.append("const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;")
-        e.lines.append(f"const int slot = warp % {per}, part = (warp / {per}) % {split}, which = warp / {per * split};")
-        e.lines.append(f"const int flat = blockIdx.x * {per} + slot; float s = 0;")
+        place = [
+            "const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;",
+            f"const int slot = warp % {per}, part = (warp / {per}) % {split}, which = warp / {per * split};",
+            f"const int flat = blockIdx.x * {per} + slot;",
+        ]
+        columns = [line for line in after if line.startswith("const int ")]  # they need nothing else
+        e.lines += [*place, "float s = 0;"]
         e.enter(f"if (flat < {target.elements})")
-        e.lines += [line for line in after if line.startswith("const int ")]  # the columns need nothing else
+        e.lines += columns
+        fetches: list[str] = []
         for number, (node, column) in enumerate(found):
             weight, vector = self.prepared(node), vectors[node]
             k = vector.shape[0]
             e.read += [view for view in (weight, vector) if view not in e.read]
             row = f"{e.parameter(weight)} + {weight.offset} + (long long){_paren(column)} * {k}"
             x = f"{e.parameter(vector)} + {vector.offset}"
+            fetches.append(f"if (which == {number}) fetch<{k}, {split}>({row}, part, lane);")
             e.lines.append(f"if (which == {number}) "
                            f"s = dot<{k}, {split}, {STORED[weight.dtype]}>({row}, {x}, part, lane);")  # fmt: skip
         e.leave()
@@ -197,7 +208,8 @@ class Code:
             e.lines.append(f"sums[{number}] = {terms};")
         e.lines += after
         e.store(target, index, value)
-        return _finished(e, [], title, -(-target.elements // per), 32 * warps, target, DOT)
+        early = ["{", *place, f"if (flat < {target.elements}) {{", *columns, *fetches, "}", "}"]
+        return finished(e, [], title, -(-target.elements // per), 32 * warps, target, DOT, early)
 
     # --- attention
 
@@ -303,7 +315,7 @@ class Code:
         e.store(target, (*outer, "0" if m == 1 else "i", "0" if wide == 1 else "j"), "out[r][c]")
         e.leave()
         e.leave()
-        return _finished(e, [], title, math.prod(batch) * tiles, 256, target)
+        return finished(e, [], title, math.prod(batch) * tiles, 256, target)
 
 
 _SHARED = 48 * 1024
@@ -317,23 +329,6 @@ def attention_fits(depth: int, length: int, wide: int) -> bool:
 def _attention_bytes(depth: int, length: int, wide: int, *, tiles: int) -> int:
     width = _padded(max(depth, 64 * -(-wide // 64)))
     return 4 * (8 * _padded(depth) + tiles * 64 * width + 8 * _padded(length))
-
-
-def with_prefetch(step: Generated, weights: Sequence[tuple[int, int]]) -> Generated:
-    """``step`` with further blocks that bring weights (buffer, bytes) into the L2 cache for the steps that follow."""
-    lines, first = [f"  if (blockIdx.x >= {step.grid}) {{"], len(step.arguments)
-    for number, (_, size) in enumerate(weights):
-        lines.append(
-            f"    for (long long i = ((blockIdx.x - {step.grid}) * {step.block} + threadIdx.x) * 128ll; i < {size}ll; "
-            f"i += {_FETCHERS * step.block} * 128ll) PREFETCH(p{first + number} + i);"
-        )
-    lines += ["    return;", "  }"]
-    head, body = step.source.split(") {\n", 1)
-    more = "".join(f", const char* p{first + number}" for number in range(len(weights)))
-    source = f"{head}{more}) {{\n" + "\n".join(lines) + "\n" + body
-    return replace(
-        step, source=source, grid=step.grid + _FETCHERS, arguments=(*step.arguments, *(buffer for buffer, _ in weights))
-    )
 
 
 def _padded(size: int) -> int:
@@ -356,8 +351,11 @@ template <typename T> struct Pack { float f[16 / sizeof(T)]; };
 template <typename T> __device__ __forceinline__ Pack<T> unpack(const T* p) {
   const uint4 raw = *reinterpret_cast<const uint4*>(p); const T* q = reinterpret_cast<const T*>(&raw); Pack<T> r;
   _Pragma("unroll") for (int i = 0; i < 16 / sizeof(T); i++) r.f[i] = up(q[i]); return r; }
+template <int K, int SPLIT, typename T> __device__ __forceinline__ void fetch(const T* w, int part, int lane) {
+  constexpr int LINE = 128 / sizeof(T);
+  for (int k = (part * 32 + lane) * LINE; k < K; k += 32 * SPLIT * LINE) PREFETCH(w + k); }
 template <int K, int SPLIT, typename T>
-__device__ __forceinline__ float dot(const T* __restrict__ w, const T* __restrict__ x, int part, int lane) {
+__device__ __forceinline__ float dot(const T* w, const T* x, int part, int lane) {
   constexpr int V = 16 / sizeof(T), STEP = 32 * V * SPLIT, FULL = K / STEP; float s = 0;
   if (K % V) { for (int k = part * 32 + lane; k < K; k += 32 * SPLIT) s += up(w[k]) * up(x[k]); return s; }
   const int first = (part * 32 + lane) * V;
@@ -434,16 +432,25 @@ def _normalised(e: Emitter, anchor: int, index: Index, value: str) -> str:
     return e.let(dtype, value)
 
 
-def _finished(
-    e: Emitter, head: Sequence[str], title: str, grid: int, block: int, target: View, extra: str = ""
+def finished(
+    e: Emitter,
+    head: Sequence[str],
+    title: str,
+    grid: int,
+    block: int,
+    target: View,
+    extra: str = "",
+    early: Sequence[str] = (),
 ) -> Generated:
-    """The statements of an emitter as a kernel."""
+    """The statements of an emitter as a kernel; ``early`` ones may run before the kernel before has ended."""
     parameters = []
     for number, view in enumerate(e.arguments):
         written = view.buffer == target.buffer
-        kind = f"{STORED[view.dtype]}*" if written else f"const {STORED[view.dtype]}* __restrict__"
+        # no __restrict__: loads that the compiler takes for invariant could pass WAIT_FOR_PREVIOUS
+        kind = f"{STORED[view.dtype]}*" if written else f"const {STORED[view.dtype]}*"
         parameters.append(f"{kind} p{number}")
-    body = "\n".join(f"  {line}" for line in (*head, *e.lines))
+    start = ("NEXT_MAY_START;", *early, "WAIT_FOR_PREVIOUS;")  # the launch of the next kernel overlaps with this one
+    body = "\n".join(f"  {line}" for line in (*start, *head, *e.lines))
     source = f'extern "C" __global__ void __launch_bounds__({block}) kernel({", ".join(parameters)}) {{\n{body}\n}}\n'
     reads = tuple(view for view in e.read if view.buffer != target.buffer or view != target)
     return Generated(title, reads, (target,), source, grid, block, tuple(v.buffer for v in e.arguments), extra)

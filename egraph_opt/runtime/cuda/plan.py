@@ -14,16 +14,15 @@ from egraph_opt.ir import Node, TensorGraph, TensorType
 from egraph_opt.ops.base import Array, integer, ints
 from egraph_opt.runtime.cuda.expressions import STORED
 from egraph_opt.runtime.cuda.fuse import Dense, Fusion, fused
-from egraph_opt.runtime.cuda.kernels import Code, with_prefetch
+from egraph_opt.runtime.cuda.kernels import Code
 from egraph_opt.runtime.cuda.layout import orders
 from egraph_opt.runtime.cuda.lower import lowered
 from egraph_opt.runtime.cuda.matrices import products
+from egraph_opt.runtime.cuda.skinny import cut, packed, partial_view, skinny
 from egraph_opt.runtime.cuda.steps import Convolution, Generated, Step
-from egraph_opt.runtime.cuda.views import View, channels_last, dense_strides, moved, part, split_start
+from egraph_opt.runtime.cuda.views import View, channels_last, dense_strides, moved, part, reshaped, split_start
 
 Role = Literal["input", "weight", "work", "output"]
-_WORTH_FETCHING, _FETCHED = 2**19, 2**24
-"""Bytes of a weight that is worth a prefetch, and of all that one kernel fetches."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,10 @@ class _Planner:
     targets: dict[int, View] = field(default_factory=dict[int, View])
     inside: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     inputs: dict[str, View] = field(default_factory=dict[str, View])
+    parts: dict[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
-        self.code = Code(self.graph, self.stored, self.prepared)
+        self.code = Code(self.graph, self.stored, self.prepared, self.parts)
 
     def run(self) -> Plan:
         self._find_places()
@@ -103,7 +103,6 @@ class _Planner:
             if node in self.fusion.roots:
                 self._root(node)
         outputs = tuple(self._output(node) for node in self.graph.outputs)
-        self._prefetch()
         return Plan(tuple(self.buffers), tuple(self.steps), self.inputs, outputs, self.graph)
 
     # --- memory
@@ -187,7 +186,7 @@ class _Planner:
 
     def copy(self, node: int, view: View, target: View) -> Generated:
         """The step that copies a stored value."""
-        code = Code(self.graph, lambda i: view if i == node else self.stored(i), self.prepared)
+        code = Code(self.graph, lambda i: view if i == node else self.stored(i), self.prepared, self.parts)
         return code.loop(node, target, f"copy of {self._say(node)}", copy=True)
 
     # --- places in concatenations
@@ -234,6 +233,9 @@ class _Planner:
             self._attention(node, fusion.attention[node])
         elif "dot" in kinds:
             self._dots(node, anchors)
+        elif "skinny" in kinds:
+            self._skinny(node, anchors[0])
+            return
         elif kinds:
             make = self.code.rows if kinds == {"row"} else self.code.reduction
             self.steps.append(make(node, anchors[0], self._target(node), self._say(node, *anchors)))
@@ -261,6 +263,35 @@ class _Planner:
                 view = self.relaid(source, view, tuple(range(len(view.shape))))
             vectors[anchor] = replace(view, shape=(view.elements,), strides=(1,))
         self.steps.append(self.code.dots(node, anchors, vectors, self._target(node), self._say(node, *anchors)))
+
+    def _skinny(self, root: int, anchor: int) -> None:
+        operator = self.graph.nodes[anchor]
+        a, b = operator.operands
+        source = self.in_memory(a)
+        rows = math.prod(source.shape[:-1])
+        view, step = reshaped(source, (rows, source.shape[-1])), 16 // TensorType(source.dtype, ()).itemsize
+        if view is None or view.strides[1] != 1 or view.strides[0] % step or view.offset % step:
+            source = self.relaid(a, source, tuple(range(len(source.shape))))
+            view = replace(source, shape=(rows, source.shape[-1]), strides=(source.shape[-1], 1))
+        turned = operator.op == "Gemm" and bool(operator.attrs[1])
+        inner, outer = self._type(b).numbers()[:: -1 if turned else 1]
+        shape = cut(rows, inner, outer, view.dtype, partial=root in self.fusion.partial and root == anchor)
+        assert shape is not None
+        weight = self._weight(
+            b, f"packed{turned}", (inner * outer,), lambda w: packed(w.T if turned else w, shape.block)
+        )
+        if shape.parts == 1:
+            target = self._target(root)
+            self.places[root] = target
+        else:
+            target = partial_view(self._buffer("work", "float32", shape.parts * rows * outer), shape)
+            own = self._type(root).numbers()
+            self.places[root] = View(target.buffer, "float32", own, dense_strides(own))
+            self.parts[root] = shape.parts
+        place = self.places.pop(root)  # the kernel computes it
+        title = self._say(root, anchor)
+        self.steps.append(skinny(self.code, root, anchor, shape, view, weight, target, title, exact=self.fusion.exact))
+        self.places[root] = place
 
     def prepared(self, node: int) -> View:
         """The weight of a dot product as (N, K), or of a depthwise convolution as (*kernel, M)."""
@@ -343,25 +374,6 @@ class _Planner:
 
     def _attention(self, root: int, nodes: tuple[int, int, int]) -> None:
         self.steps.append(self.code.attention(nodes, self._target(root), self._say(root, *nodes[:2])))
-
-    def _prefetch(self) -> None:
-        """Kernels of ours bring the weights of the library calls after them into the L2 cache: those wait for memory,
-        these hardly use it."""
-        for number, step in enumerate(self.steps):
-            if not isinstance(step, Generated) or step.helpers:
-                continue
-            wanted: dict[int, int] = {}
-            for following in self.steps[number + 1 :]:
-                if isinstance(following, Generated) or sum(wanted.values()) > _FETCHED:
-                    break
-                for view in following.reads:
-                    if (
-                        self.buffers[view.buffer].role == "weight"
-                        and self.buffers[view.buffer].bytes >= _WORTH_FETCHING
-                    ):
-                        wanted[view.buffer] = self.buffers[view.buffer].bytes
-            if wanted:
-                self.steps[number] = with_prefetch(step, list(wanted.items()))
 
     # --- outputs and words
 

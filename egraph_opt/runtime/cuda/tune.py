@@ -147,8 +147,6 @@ class Tuner:
         def pointer(turn: int) -> Pointer:
             def of(view: View) -> int:
                 item = 2 if view.dtype == "bfloat16" else np.dtype(view.dtype).itemsize
-                if view.buffer not in views:
-                    return base  # only prefetched
                 if view.buffer in places:
                     return base + places[view.buffer] + view.offset * item
                 return base + size + turn % copies * cold + before[view.buffer] + view.offset * item
