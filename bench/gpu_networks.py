@@ -57,7 +57,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--streams", type=int, default=4)
-    parser.add_argument("--no-early", action="store_true", help="no programmatic launches")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--original", action="store_true", help="our executor on the unoptimized graph too")
     arguments = parser.parse_args()
@@ -108,9 +107,7 @@ def measure(row: Row, model: onnx.ModelProto, tuner: cuda.Tuner, arguments: argp
         graphs["ours, original"] = import_model(onnx_ir.from_proto(model)).graph
     for name, graph in graphs.items():
         try:
-            program = cuda.compile(
-                graph, fast=row.numerics == "tf32", tuner=tuner, streams=arguments.streams, early=not arguments.no_early
-            )
+            program = cuda.compile(graph, fast=row.numerics == "tf32", tuner=tuner, streams=arguments.streams)
             got = list(program.run(feeds).values())
             row.ms[name], row.errors[name] = program.seconds() * 1e3, error(got, wanted)
             row.floor = floor(program.plan, row.numerics)

@@ -119,7 +119,7 @@ def small_networks(dtype: str) -> dict[str, onnx.ModelProto]:
             "encoder-long", lambda net: encoder(net, 2, layers=1, width=64, heads=2, inner=64, length=70)
         ),
         "encoder-wide": built(
-            "encoder-wide", lambda net: encoder(net, 1, layers=1, width=512, heads=8, inner=256, length=40)
+            "encoder-wide", lambda net: encoder(net, 1, layers=1, width=1024, heads=8, inner=2048, length=40)
         ),
         "nasrnn": built("nasrnn", lambda net: nasrnn(net, 1, steps=2, hidden=64)),
         "nasrnn-batch": built("nasrnn-batch", lambda net: nasrnn(net, 3, steps=2, hidden=32)),

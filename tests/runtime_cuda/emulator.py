@@ -31,7 +31,6 @@ _HOST = r"""
 #include <ucontext.h>
 #include <vector>
 #include <algorithm>
-#include <bit>
 using namespace std;
 typedef _Float16 __half;
 struct __nv_bfloat16 { uint16_t bits; };
@@ -42,11 +41,6 @@ struct __nv_bfloat16 { uint16_t bits; };
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
 #define INF INFINITY
-#define PREFETCH(p)
-#define NEXT_MAY_START
-#define WAIT_FOR_PREVIOUS
-#define __uint_as_float(v) bit_cast<float>(v)
-#define __float_as_uint(v) bit_cast<unsigned>(v)
 struct uint4 { unsigned x, y, z, w; };
 struct Dim { int x; };
 static Dim threadIdx, blockIdx;
@@ -62,31 +56,6 @@ static void __syncthreads() {
 }
 template <typename T> T __shfl_xor_sync(unsigned, T v, int o) {
   int me = threadIdx.x; slots[me] = (double)v; pause_(); T r = (T)slots[me ^ o]; pause_(); return r; }
-static unsigned lanes[1024][6];
-template <typename F> static void step_(float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
-                                        unsigned b1, F times) {
-  int me = threadIdx.x, base = me & ~31, g = (me & 31) >> 2, q = me & 3; unsigned own[6] = {a0, a1, a2, a3, b0, b1};
-  memcpy(lanes[me], own, sizeof own); pause_();
-  for (int i = 0; i < 4; i++) {
-    int column = q * 2 + (i & 1); float sum = 0;
-    for (int k = 0; k < 4; k++) for (int p = 0; p < 2; p++)
-      sum += times(lanes[base + g * 4 + k][2 * p + (i >> 1)], lanes[base + column * 4 + k][4 + p]);
-    c[i] += sum;
-  }
-  pause_();
-}
-static float product_(unsigned a, unsigned b) { return bit_cast<float>(a) * bit_cast<float>(b); }
-static float halves_(unsigned a, unsigned b) {
-  return (float)bit_cast<_Float16>((uint16_t)a) * (float)bit_cast<_Float16>((uint16_t)b) +
-         (float)bit_cast<_Float16>((uint16_t)(a >> 16)) * (float)bit_cast<_Float16>((uint16_t)(b >> 16)); }
-static float bfloats_(unsigned a, unsigned b) {
-  return product_(a << 16, b << 16) + product_(a & 0xffff0000u, b & 0xffff0000u); }
-#define STEP(NAME, TIMES) static void step_##NAME(float* c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, \
-  unsigned b0, unsigned b1) { step_(c, a0, a1, a2, a3, b0, b1, TIMES); }
-STEP(half, halves_) STEP(bfloat, bfloats_) STEP(tf32, product_)
-static unsigned high(unsigned x) { return (x + 0x1000u) & 0xffffe000u; }
-static unsigned rest(unsigned x, unsigned h) {
-  return high(bit_cast<unsigned>(bit_cast<float>(x) - bit_cast<float>(h))); }
 static float __half2float(__half v) { return (float)v; }
 static float __bfloat162float(__nv_bfloat16 v) {
   uint32_t b = (uint32_t)v.bits << 16; float f; memcpy(&f, &b, 4); return f; }

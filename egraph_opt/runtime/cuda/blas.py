@@ -94,7 +94,7 @@ class _Described:
             step = _transposed(step)
         self.step = step
         dtype = step.d.dtype
-        self.kind = _TYPES[dtype]
+        self.kinds = dict.fromkeys("AB", _TYPES[step.a.dtype]) | dict.fromkeys("CD", _TYPES[dtype])
         self.compute = (
             _COMPUTE_64 if dtype == "float64" else _COMPUTE_TF32 if fast and dtype == "float32" else _COMPUTE_32
         )
@@ -114,7 +114,7 @@ class _Described:
         attributes = self.api.MatrixLayoutAttribute
         made: dict[str, int] = {}
         for name, m in self.matrices.items():
-            made[name] = self.api.matrix_layout_create(self.kind, m.rows, m.columns, m.lead)
+            made[name] = self.api.matrix_layout_create(self.kinds[name], m.rows, m.columns, m.lead)
             if self.step.d.shape[0] > 1:
                 self._set(self.api.matrix_layout_set_attribute, made[name], attributes.BATCH_COUNT,
                           ctypes.c_int32(self.step.d.shape[0]))  # fmt: skip

@@ -11,12 +11,7 @@ from typing import Any
 
 from egraph_opt.errors import UsageError
 
-_PACKAGES = {
-    "cupy": "cupy-cuda13x",
-    "cudnn": "nvidia-cudnn-frontend",
-    "nvmath.bindings.cublasLt": "nvmath-python",
-    "cuda.bindings.driver": "cuda-bindings",
-}
+_PACKAGES = {"cupy": "cupy-cuda13x", "cudnn": "nvidia-cudnn-frontend", "nvmath.bindings.cublasLt": "nvmath-python"}
 _HINT = "install egraph-opt[cuda] on a machine with an NVIDIA GPU"
 OLDEST_CUDNN = 91000
 
@@ -42,7 +37,7 @@ class Machine:
 
 
 def library(name: str) -> Any:
-    """One of the modules that the executor runs on.
+    """The module ``cupy``, ``cudnn`` or ``nvmath.bindings.cublasLt``.
 
     Raises:
         UsageError: it is not installed, or does not load.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,10 +30,8 @@ from egraph_opt.runtime.cuda.views import View
 class Program:
     """A plan with its memory, its kernels and its CUDA graph. Made by ``compile``."""
 
-    def __init__(
-        self, plan: Plan, names: tuple[str, ...], *, fast: bool, tuner: Tuner, streams: int = 4, early: bool = True
-    ) -> None:
-        self.plan, self.names, self.early = plan, names, early
+    def __init__(self, plan: Plan, names: tuple[str, ...], *, fast: bool, tuner: Tuner, streams: int = 4) -> None:
+        self.plan, self.names = plan, names
         self.cupy = library("cupy")
         self.schedule = schedule(plan.steps, streams)
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
@@ -64,7 +61,7 @@ class Program:
         if tuner.known(turned, fast) < tuner.known(step, fast):
             self.calls[number] = call
             buffer = plan.buffers[step.b.buffer]
-            load, shape = buffer.load, step.b.shape[1:]
+            load, shape = buffer.load, (step.b.shape[0] * step.b.shape[1], step.b.shape[2])
             assert load is not None
             lies = replace(buffer, load=lambda: np.ascontiguousarray(load().reshape(shape).T))
             buffers = tuple(lies if i == step.b.buffer else b for i, b in enumerate(plan.buffers))
@@ -105,32 +102,22 @@ class Program:
         """The address of the first element of ``view``."""
         return self._memory[view.buffer].data.ptr + view.offset * np.dtype(numpy_dtype(view.dtype)).itemsize
 
-    def launcher(self, number: int, *, early: bool = False) -> Launch:
-        """What enqueues a step on the current stream, given where buffers lie and a work space.
-
-        ``early`` lets a kernel of ours start while the one before it on the stream, ours too, still runs: it waits for
-        that one before it reads anything but weights.
-        """
+    def launcher(self, number: int) -> Launch:
+        """What enqueues a step on the current stream, given where buffers lie and a work space."""
         step = self.plan.steps[number]
         if isinstance(step, Generated):
             function, bases = self._functions[step.source], [View(b, "int8", (), ()) for b in step.arguments]
 
             def launch(pointer: Pointer, space: int, stream: int) -> None:
-                given = tuple(pointer(base) for base in bases)
-                if early:
-                    launch_early(function, step.grid, step.block, given, stream)
-                else:
-                    function((step.grid,), (step.block,), given)
+                function((step.grid,), (step.block,), tuple(pointer(base) for base in bases))
 
             return Launch(launch, 0)
         call = self.calls[number]
         return Launch(call.launch, call.space)
 
-    def _launch(self, number: int, stream: Any, *, early: bool = False) -> None:
+    def _launch(self, number: int, stream: Any) -> None:
         space = self._spaces.get(number)
-        self.launcher(number, early=early).launch(
-            self.pointer, 0 if space is None else self._work.data.ptr + space, stream.ptr
-        )
+        self.launcher(number).launch(self.pointer, 0 if space is None else self._work.data.ptr + space, stream.ptr)
 
     def enqueue(self, only: int | None = None) -> None:
         """Launches every step (or one) on this program's stream, without a graph."""
@@ -147,7 +134,6 @@ class Program:
         streams = [self.stream] + [cupy.cuda.Stream(non_blocking=True) for _ in range(self.schedule.count - 1)]
         waited = {w for waits in self.schedule.waits for w in waits}
         events: dict[int, Any] = {}
-        last: dict[int, int] = {}
         self.stream.begin_capture()
         fork = cupy.cuda.Event(disable_timing=True)
         fork.record(self.stream)
@@ -157,12 +143,8 @@ class Program:
             stream = streams[self.schedule.streams[number]]
             for other in self.schedule.waits[number]:
                 stream.wait_event(events[other])
-            before, forked = last.get(stream.ptr, -1), bool(self.schedule.waits[number])
-            ours = before >= 0 and isinstance(self.plan.steps[before], Generated)
-            early = self.early and ours and not forked and isinstance(self.plan.steps[number], Generated)
             with stream:
-                self._launch(number, stream, early=early)
-            last[stream.ptr] = number
+                self._launch(number, stream)
             if number in waited:
                 events[number] = cupy.cuda.Event(disable_timing=True)
                 events[number].record(stream)
@@ -225,38 +207,20 @@ class Program:
         return rows
 
 
-def launch_early(function: Any, grid: int, block: int, given: tuple[int, ...], stream: int) -> None:
-    """Launches a kernel that may start before its predecessor on the stream has ended (programmatic launch).
-
-    Raises:
-        UsageError: the driver refuses.
-    """
-    driver = library("cuda.bindings.driver")
-    config, attribute = driver.CUlaunchConfig(), driver.CUlaunchAttribute()
-    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    attribute.value.programmaticStreamSerializationAllowed = 1
-    config.gridDimX, config.gridDimY, config.gridDimZ = grid, 1, 1
-    config.blockDimX, config.blockDimY, config.blockDimZ = block, 1, 1
-    config.hStream, config.attrs, config.numAttrs = stream, [attribute], 1
-    types = (ctypes.c_void_p,) * len(given)
-    (status,) = driver.cuLaunchKernelEx(config, driver.CUfunction(function.kernel.ptr), (given, types), 0)
-    if int(status):
-        raise UsageError(f"the driver cannot launch a kernel early: {status}")
-
-
 def _turned(plan: Plan, step: Product) -> Product | None:
     """``step`` with its weight as (N, K), if it is a whole weight that no other step reads."""
     b = step.b
     users = sum(view.buffer == b.buffer for other in plan.steps for view in other.reads)
-    if plan.buffers[b.buffer].role != "weight" or users != 1 or b.shape[0] != 1 or not b.is_dense() or b.offset:
+    if plan.buffers[b.buffer].role != "weight" or users != 1 or not b.is_dense() or b.offset:
         return None
-    turned = replace(b, strides=(0, 1, b.shape[1]))
+    parts, inner, _ = b.shape  # several parts are rows of one weight
+    turned = replace(b, strides=(inner, 1, parts * inner))
     return replace(step, b=turned, reads=tuple(turned if view == b else view for view in step.reads))
 
 
 def compile(
     model: Model | TensorGraph, *, fast: bool = False, sizes: Mapping[str, int] | None = None,
-    cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 4, early: bool = True,
+    cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 4,
 ) -> Program:  # fmt: skip
     """A model as a program for this machine's GPU.
 
@@ -264,8 +228,6 @@ def compile(
         model: path, ``ModelProto``, ``onnx_ir.Model`` or tensor graph.
         fast: float32 products and convolutions may use TF32.
         sizes: numbers for the symbolic sizes.
-        streams: how many independent steps may run at the same time.
-        early: kernels of ours may start before the one before them has ended (programmatic launch).
         cache: JSON file with the fastest library calls; read, and written with what is timed now.
 
     Raises:
@@ -282,8 +244,6 @@ def compile(
         graph = import_model(proto).graph
         names = tuple(value.name or "" for value in proto.graph.outputs)
     tuner = tuner or Tuner(Choices(Path(cache) if cache is not None else None))
-    program = Program(
-        make_plan(graph, sizes, exact=not fast), names, fast=fast, tuner=tuner, streams=streams, early=early
-    )
+    program = Program(make_plan(graph, sizes, exact=not fast), names, fast=fast, tuner=tuner, streams=streams)
     tuner.choices.save()
     return program

@@ -24,14 +24,6 @@ PRELUDE = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
 #define INF __int_as_float(0x7f800000)
-#define PREFETCH(p) asm volatile("prefetch.global.L2 [%0];" :: "l"(p))
-#if __CUDA_ARCH__ >= 900
-#define NEXT_MAY_START asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
-#define WAIT_FOR_PREVIOUS asm volatile("griddepcontrol.wait;" ::: "memory")
-#else
-#define NEXT_MAY_START
-#define WAIT_FOR_PREVIOUS
-#endif
 __device__ __forceinline__ float up(__half v) { return __half2float(v); }
 __device__ __forceinline__ float up(__nv_bfloat16 v) { return __bfloat162float(v); }
 template <typename T> __device__ __forceinline__ T up(T v) { return v; }

@@ -15,9 +15,8 @@ from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.runtime.cuda.emit import LOOPS, MOVERS, REDUCED, reduced_axes
 from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
 from egraph_opt.runtime.cuda.kernels import ROWS, attention_fits
-from egraph_opt.runtime.cuda.skinny import is_candidate
 
-Kind = Literal["leaf", "element", "move", "branch", "row", "reduction", "window", "dot", "skinny", "dense", "other"]
+Kind = Literal["leaf", "element", "move", "branch", "row", "reduction", "window", "dot", "dense", "other"]
 PLAIN_MOVES = frozenset({"Transpose", "Reshape", "Slice", "Get", "Split", "Expand", "Tile"})
 _LONG_REDUCTION = 64
 _MOST_DOTS = 32
@@ -85,16 +84,8 @@ class Fusion:
         if op == "Conv":
             return "window" if self.shape(operator.operands[1])[1] == 1 else "dense"
         if op in ("MatMul", "Gemm"):
-            return "dot" if self._is_dot(node) else "skinny" if self._is_skinny(node) else "dense"
+            return "dot" if self._is_dot(node) else "dense"
         return "other"
-
-    def _is_skinny(self, node: int) -> bool:
-        """Few rows times a weight."""
-        a, b = self.graph.nodes[node].operands
-        turns = self.graph.nodes[node].attrs[:2] if self.graph.nodes[node].op == "Gemm" else (0, 0)
-        dtype = self.graph.types[node].dtype  # type: ignore[union-attr]
-        weight = self.graph.nodes[b].op == "Const" and not turns[0]
-        return weight and is_candidate(self.shape(a), self.shape(b), dtype, turned=bool(turns[1]))
 
     def _is_dot(self, node: int) -> bool:
         """One row times a weight: memory-bound, and worth a kernel that computes what follows too."""
@@ -265,8 +256,11 @@ class _Decider:
     def _decide(self, node: int, kind: Kind) -> None:
         fusion = self.fusion
         if node in fusion.dense:
-            self._root(node)
             dense = fusion.dense[node]
+            loose = node not in fusion.stored and node not in self.graph.outputs
+            if dense == Dense(node) and self.graph.nodes[node].op != "Conv" and loose:
+                fusion.partial.add(node)
+            self._root(node)
             wanted = [*self.graph.nodes[dense.node].operands, dense.residual]
             fusion.stored.update(i for i in wanted if i is not None)
             return
@@ -287,16 +281,16 @@ class _Decider:
             return
         if node in self.graph.outputs or node in fusion.stored or not homes:
             self._root(node)
-        elif kind == "move" or (
-            len(homes) == 1
-            and self.size[next(iter(homes))] <= _MOST_INLINED
-            and self._may_join(node, kind, users, homes)
-        ):
+        elif kind == "move":
             self._inline(node, users, homes)
-        else:
+        elif (
+            len(homes) > 1
+            or self.size[next(iter(homes))] > _MOST_INLINED
+            or not self._may_join(node, kind, users, homes)
+        ):
             self._root(node)
-            if kind == "skinny":
-                fusion.partial.add(node)
+        else:
+            self._inline(node, users, homes)
         self._operands(node, kind)
 
     def _inline_scores(self, node: int, first: int, root: int) -> None:
@@ -316,7 +310,7 @@ class _Decider:
         fusion.stored.add(node)
         self.home[node] = {node}
         kind = fusion.kind(node)
-        if kind in ("row", "reduction", "dot", "skinny") and node not in fusion.dense and node not in fusion.attention:
+        if kind in ("row", "reduction", "dot") and node not in fusion.dense and node not in fusion.attention:
             fusion.anchors[node].append(node)
             self.dots[node] = kind == "dot"
         if kind == "element":
@@ -371,7 +365,7 @@ class _Decider:
             return not anchors and self._elements(users[0]) == self._elements(node)
         if len(users) != 1 or not self._is_aligned(users[0], node):
             return False
-        if kind in ("row", "reduction", "skinny") and not anchors and not self._has_window(home):
+        if kind in ("row", "reduction") and not anchors and not self._has_window(home):
             self.fusion.anchors[home].append(node)
             return True
         return False
@@ -385,7 +379,7 @@ class _Decider:
     def _operands(self, node: int, kind: Kind) -> None:
         """Says which operands of a decided value have to lie in memory."""
         operator, fusion = self.graph.nodes[node], self.fusion
-        if kind in ("window", "dot", "skinny"):
+        if kind in ("window", "dot"):
             fusion.stored.add(operator.operands[0])
         elif operator.op == "Concat" and node in fusion.roots and any(self._has_step(i) for i in operator.operands):
             fusion.joined.add(node)
@@ -394,10 +388,6 @@ class _Decider:
     def _has_step(self, node: int) -> bool:
         """Whether a value is computed by a step of its own anyway."""
         kind = self.fusion.kind(node)
-        if (
-            node in self.fusion.dense
-            or node in self.fusion.attention
-            or kind in ("row", "reduction", "window", "skinny")
-        ):
+        if node in self.fusion.dense or node in self.fusion.attention or kind in ("row", "reduction", "window"):
             return True
         return self.graph.nodes[node].op == "Concat" and any(self._has_step(i) for i in self.graph.nodes[node].operands)

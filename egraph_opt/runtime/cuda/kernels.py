@@ -54,7 +54,7 @@ class Code:
         count = target.elements
         threads = min(_THREADS, 32 * -(-count // 32))
         head = [f"const int flat = blockIdx.x * {threads} + threadIdx.x;", f"if (flat >= {count}) return;"]
-        return finished(e, head, title, -(-count // threads), threads, target)
+        return _finished(e, head, title, -(-count // threads), threads, target)
 
     # --- row by row
 
@@ -107,7 +107,7 @@ class Code:
             else "const int row = blockIdx.x;"
         )
         head = [lane, row, f"if (row >= {count}) return;"]
-        return finished(e, head, title, -(-count // per_block), threads * per_block, target)
+        return _finished(e, head, title, -(-count // per_block), threads * per_block, target)
 
     def reduction(self, root: int, anchor: int, target: View, title: str) -> Generated:
         """A reduction over many elements: a block of 8 warps per element of the result, or, where neighbours in memory
@@ -147,7 +147,7 @@ class Code:
         value = e.let(dtype, end.format(a="total", n=f"({t}){length}"))
         e.bind(anchor, own, value)
         e.store(target, own, value if root == anchor else e.compute(root, own))
-        return finished(e, [], title, -(-count // lanes), lanes * shares, target)
+        return _finished(e, [], title, -(-count // lanes), lanes * shares, target)
 
     # --- dot products
 
@@ -178,23 +178,17 @@ class Code:
         warps = len(found) * split * per
         e.lines.append(f"__shared__ float parts[{warps}];")
         e.enter("")
-        place = [
-            "const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;",
-            f"const int slot = warp % {per}, part = (warp / {per}) % {split}, which = warp / {per * split};",
-            f"const int flat = blockIdx.x * {per} + slot;",
-        ]
-        columns = [line for line in after if line.startswith("const int ")]  # they need nothing else
-        e.lines += [*place, "float s = 0;"]
+        e.lines.append("const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;")
+        e.lines.append(f"const int slot = warp % {per}, part = (warp / {per}) % {split}, which = warp / {per * split};")
+        e.lines.append(f"const int flat = blockIdx.x * {per} + slot; float s = 0;")
         e.enter(f"if (flat < {target.elements})")
-        e.lines += columns
-        fetches: list[str] = []
+        e.lines += [line for line in after if line.startswith("const int ")]  # the columns need nothing else
         for number, (node, column) in enumerate(found):
             weight, vector = self.prepared(node), vectors[node]
             k = vector.shape[0]
             e.read += [view for view in (weight, vector) if view not in e.read]
             row = f"{e.parameter(weight)} + {weight.offset} + (long long){_paren(column)} * {k}"
             x = f"{e.parameter(vector)} + {vector.offset}"
-            fetches.append(f"if (which == {number}) fetch<{k}, {split}>({row}, part, lane);")
             e.lines.append(f"if (which == {number}) "
                            f"s = dot<{k}, {split}, {STORED[weight.dtype]}>({row}, {x}, part, lane);")  # fmt: skip
         e.leave()
@@ -208,8 +202,7 @@ class Code:
             e.lines.append(f"sums[{number}] = {terms};")
         e.lines += after
         e.store(target, index, value)
-        early = ["{", *place, f"if (flat < {target.elements}) {{", *columns, *fetches, "}", "}"]
-        return finished(e, [], title, -(-target.elements // per), 32 * warps, target, DOT, early)
+        return _finished(e, [], title, -(-target.elements // per), 32 * warps, target, DOT)
 
     # --- attention
 
@@ -315,7 +308,7 @@ class Code:
         e.store(target, (*outer, "0" if m == 1 else "i", "0" if wide == 1 else "j"), "out[r][c]")
         e.leave()
         e.leave()
-        return finished(e, [], title, math.prod(batch) * tiles, 256, target)
+        return _finished(e, [], title, math.prod(batch) * tiles, 256, target)
 
 
 _SHARED = 48 * 1024
@@ -351,11 +344,8 @@ template <typename T> struct Pack { float f[16 / sizeof(T)]; };
 template <typename T> __device__ __forceinline__ Pack<T> unpack(const T* p) {
   const uint4 raw = *reinterpret_cast<const uint4*>(p); const T* q = reinterpret_cast<const T*>(&raw); Pack<T> r;
   _Pragma("unroll") for (int i = 0; i < 16 / sizeof(T); i++) r.f[i] = up(q[i]); return r; }
-template <int K, int SPLIT, typename T> __device__ __forceinline__ void fetch(const T* w, int part, int lane) {
-  constexpr int LINE = 128 / sizeof(T);
-  for (int k = (part * 32 + lane) * LINE; k < K; k += 32 * SPLIT * LINE) PREFETCH(w + k); }
 template <int K, int SPLIT, typename T>
-__device__ __forceinline__ float dot(const T* w, const T* x, int part, int lane) {
+__device__ __forceinline__ float dot(const T* __restrict__ w, const T* __restrict__ x, int part, int lane) {
   constexpr int V = 16 / sizeof(T), STEP = 32 * V * SPLIT, FULL = K / STEP; float s = 0;
   if (K % V) { for (int k = part * 32 + lane; k < K; k += 32 * SPLIT) s += up(w[k]) * up(x[k]); return s; }
   const int first = (part * 32 + lane) * V;
@@ -432,25 +422,16 @@ def _normalised(e: Emitter, anchor: int, index: Index, value: str) -> str:
     return e.let(dtype, value)
 
 
-def finished(
-    e: Emitter,
-    head: Sequence[str],
-    title: str,
-    grid: int,
-    block: int,
-    target: View,
-    extra: str = "",
-    early: Sequence[str] = (),
+def _finished(
+    e: Emitter, head: Sequence[str], title: str, grid: int, block: int, target: View, extra: str = ""
 ) -> Generated:
-    """The statements of an emitter as a kernel; ``early`` ones may run before the kernel before has ended."""
+    """The statements of an emitter as a kernel."""
     parameters = []
     for number, view in enumerate(e.arguments):
         written = view.buffer == target.buffer
-        # no __restrict__: loads that the compiler takes for invariant could pass WAIT_FOR_PREVIOUS
-        kind = f"{STORED[view.dtype]}*" if written else f"const {STORED[view.dtype]}*"
+        kind = f"{STORED[view.dtype]}*" if written else f"const {STORED[view.dtype]}* __restrict__"
         parameters.append(f"{kind} p{number}")
-    start = ("NEXT_MAY_START;", *early, "WAIT_FOR_PREVIOUS;")  # the launch of the next kernel overlaps with this one
-    body = "\n".join(f"  {line}" for line in (*start, *head, *e.lines))
+    body = "\n".join(f"  {line}" for line in (*head, *e.lines))
     source = f'extern "C" __global__ void __launch_bounds__({block}) kernel({", ".join(parameters)}) {{\n{body}\n}}\n'
     reads = tuple(view for view in e.read if view.buffer != target.buffer or view != target)
     return Generated(title, reads, (target,), source, grid, block, tuple(v.buffer for v in e.arguments), extra)

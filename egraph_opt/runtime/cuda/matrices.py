@@ -9,6 +9,15 @@ from egraph_opt.runtime.cuda.steps import Product
 from egraph_opt.runtime.cuda.views import View, reshaped
 
 
+def parts_of(rows: int, inner: int, outer: int) -> int:
+    """Into how many parts the inner axis of a product of few rows is cut: enough blocks of 64 columns for the GPU, but
+    none so short that starting it costs more."""
+    count = 1
+    while rows <= 128 and inner % (2 * count) == 0 and inner // (2 * count) >= 512 and 2 * count * outer <= 132 * 64:
+        count *= 2
+    return count
+
+
 def products(
     title: str, a: View, b: View, d: View, bias: View | None, c: View | None, alpha: float, activation: str | None
 ) -> list[Product]:

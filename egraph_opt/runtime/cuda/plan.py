@@ -17,9 +17,8 @@ from egraph_opt.runtime.cuda.fuse import Dense, Fusion, fused
 from egraph_opt.runtime.cuda.kernels import Code
 from egraph_opt.runtime.cuda.layout import orders
 from egraph_opt.runtime.cuda.lower import lowered
-from egraph_opt.runtime.cuda.matrices import products
-from egraph_opt.runtime.cuda.skinny import cut, packed, partial_view, skinny
-from egraph_opt.runtime.cuda.steps import Convolution, Generated, Step
+from egraph_opt.runtime.cuda.matrices import parts_of, products
+from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
 from egraph_opt.runtime.cuda.views import View, channels_last, dense_strides, moved, part, reshaped, split_start
 
 Role = Literal["input", "weight", "work", "output"]
@@ -233,9 +232,6 @@ class _Planner:
             self._attention(node, fusion.attention[node])
         elif "dot" in kinds:
             self._dots(node, anchors)
-        elif "skinny" in kinds:
-            self._skinny(node, anchors[0])
-            return
         elif kinds:
             make = self.code.rows if kinds == {"row"} else self.code.reduction
             self.steps.append(make(node, anchors[0], self._target(node), self._say(node, *anchors)))
@@ -264,35 +260,6 @@ class _Planner:
             vectors[anchor] = replace(view, shape=(view.elements,), strides=(1,))
         self.steps.append(self.code.dots(node, anchors, vectors, self._target(node), self._say(node, *anchors)))
 
-    def _skinny(self, root: int, anchor: int) -> None:
-        operator = self.graph.nodes[anchor]
-        a, b = operator.operands
-        source = self.in_memory(a)
-        rows = math.prod(source.shape[:-1])
-        view, step = reshaped(source, (rows, source.shape[-1])), 16 // TensorType(source.dtype, ()).itemsize
-        if view is None or view.strides[1] != 1 or view.strides[0] % step or view.offset % step:
-            source = self.relaid(a, source, tuple(range(len(source.shape))))
-            view = replace(source, shape=(rows, source.shape[-1]), strides=(source.shape[-1], 1))
-        turned = operator.op == "Gemm" and bool(operator.attrs[1])
-        inner, outer = self._type(b).numbers()[:: -1 if turned else 1]
-        shape = cut(rows, inner, outer, view.dtype, partial=root in self.fusion.partial and root == anchor)
-        assert shape is not None
-        weight = self._weight(
-            b, f"packed{turned}", (inner * outer,), lambda w: packed(w.T if turned else w, shape.block)
-        )
-        if shape.parts == 1:
-            target = self._target(root)
-            self.places[root] = target
-        else:
-            target = partial_view(self._buffer("work", "float32", shape.parts * rows * outer), shape)
-            own = self._type(root).numbers()
-            self.places[root] = View(target.buffer, "float32", own, dense_strides(own))
-            self.parts[root] = shape.parts
-        place = self.places.pop(root)  # the kernel computes it
-        title = self._say(root, anchor)
-        self.steps.append(skinny(self.code, root, anchor, shape, view, weight, target, title, exact=self.fusion.exact))
-        self.places[root] = place
-
     def prepared(self, node: int) -> View:
         """The weight of a dot product as (N, K), or of a depthwise convolution as (*kernel, M)."""
         operator = self.graph.nodes[node]
@@ -319,7 +286,33 @@ class _Planner:
         residual = None if dense.residual is None else self.in_memory(dense.residual)
         alpha = float(str(operator.attrs[2])) if operator.op == "Gemm" else 1.0
         title = self._say(root, dense.node)
+        if root in self.fusion.partial and self._in_parts(root, title, a, b, alpha):
+            return
         self.steps += products(title, a, b, self._target(root), bias, residual, alpha, dense.activation)
+
+    def _in_parts(self, root: int, title: str, a: View, b: View, alpha: float) -> bool:
+        """Cuts the inner axis of a product of few rows into a batch, whose entries the readers of the result add up.
+
+        A library fills a large GPU with such a product only if it splits that axis itself, and then adds up in a kernel
+        of its own.
+        """
+        rows, (inner, outer) = math.prod(a.shape[:-1]), b.shape[-2:]
+        flat = reshaped(a, (rows, inner))
+        count = parts_of(rows, inner, outer)
+        if flat is None or len(b.shape) != 2 or count == 1 or flat.dtype == "float64":
+            return False
+        step, (k, n) = inner // count, b.strides
+        left = replace(flat, shape=(count, rows, step), strides=(step * flat.strides[1], *flat.strides))
+        right = replace(b, shape=(count, step, outer), strides=(step * k, k, n))
+        number = self._buffer("work", "float32", count * rows * outer)
+        target = View(number, "float32", (count, rows, outer), (rows * outer, outer, 1))
+        self.steps.append(
+            Product(f"{title} in {count} parts", (left, right), (target,), left, right, target, alpha=alpha)
+        )
+        shape = self._type(root).numbers()
+        self.targets[root] = View(number, "float32", shape, dense_strides(shape))
+        self.parts[root] = count
+        return True
 
     def _matrix(self, node: int, operator: Node, position: int) -> View:
         """An operand of a product, turned as Gemm asks, with an axis of stride 1."""
