@@ -27,7 +27,10 @@ def generate_command(
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress, no table."),
 ) -> None:
     """Generate rules from nothing: enumerate graphs, group them by value, learn conditions, drop what follows,
-    prove the rest. The file holds what is proved and worth applying; the table ends with what is not proved."""
+    prove the rest; then read the axioms themselves as rules.
+
+    The file holds what is proved and worth applying; the table ends with what is not proved.
+    """
     from egraph_opt.rewrites.artefact import rules_to_text
     from egraph_opt.rewrites.generate.generate import generate
     from egraph_opt.rewrites.generate.worlds import WORLDS
@@ -42,7 +45,7 @@ def generate_command(
         if not quiet:
             stderr.print(f"{name}: {count} rules, {time.perf_counter() - start:.0f} s", markup=False)
 
-    made = generate(chosen, seed=seed, work=work, jobs=jobs, on_progress=progress)
+    made = generate(chosen, seed=seed, work=work, jobs=jobs, axioms=not world, on_progress=progress)
     seconds = time.perf_counter() - start
     if output is not None:
         temporary = output.with_name(f".{output.name}.partial")

@@ -31,6 +31,9 @@ def optimize_command(
     target: str = typer.Option("ort-cpu", help="Whose costs count: ort-cpu (measured), analytic, analytic:h100."),
     extractor: str = typer.Option("ilp", help="How the cheapest graph is picked: ilp, dag-greedy, tree-greedy."),
     numerics: str = typer.Option("standard", help="What rewrites may do to rounding: exact, standard, fast."),
+    effort: str = typer.Option(
+        "standard", help="Which rules load: standard; thorough (also those that enlarge the e-graph: small models)."
+    ),
     shape: list[str] = typer.Option([], metavar="NAME:1,3,224,224", help="Fix the shape of an input."),
     measure_shape: list[str] = typer.Option(
         [], metavar="NAME:1,3,224,224", help="Measure at this shape; the model stays dynamic."
@@ -56,6 +59,7 @@ def optimize_command(
         target=target,
         extractor=extractor,
         numerics=numerics,  # type: ignore[arg-type]
+        effort=effort,  # type: ignore[arg-type]
         shapes=parse_shapes("--shape", shape),
         measure_shapes=parse_shapes("--measure-shape", measure_shape),
         threads=threads,

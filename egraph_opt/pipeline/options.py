@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from egraph_opt.errors import UsageError
 from egraph_opt.extraction import extractors, get_extractor
-from egraph_opt.rewrites import Numerics
+from egraph_opt.rewrites import Effort, Numerics
 from egraph_opt.runtime import get_cost_model
 
 Feeds = Mapping[str, NDArray[np.generic]]
@@ -25,6 +25,7 @@ class Options:
         target: whose costs count: ``ort-cpu`` (measured here), ``analytic`` or ``analytic:h100`` (formulas).
         extractor: how the cheapest graph is picked.
         numerics: which rules may load: ``exact``, ``standard`` or ``fast``.
+        effort: ``standard``, or ``thorough``: also rules that enlarge the e-graph, for small models or much time.
         shapes: inputs whose shape becomes fixed in the result.
         measure_shapes: shapes at which symbolic inputs are measured; the result keeps its symbols.
         threads: threads of ONNX Runtime in every measurement.
@@ -41,6 +42,7 @@ class Options:
     target: str = "ort-cpu"
     extractor: str = "ilp"
     numerics: Numerics = "standard"
+    effort: Effort = "standard"
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
     measure_shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
     threads: int = 1
@@ -62,6 +64,8 @@ class Options:
         """
         if self.numerics not in get_args(Numerics):
             raise UsageError(f"--numerics {self.numerics}: choose one of {', '.join(get_args(Numerics))}")
+        if self.effort not in get_args(Effort):
+            raise UsageError(f"--effort {self.effort}: choose one of {', '.join(get_args(Effort))}")
         get_extractor(self.extractor)
         get_cost_model(self.target)
         if self.threads < 1:

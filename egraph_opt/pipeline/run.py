@@ -109,7 +109,13 @@ class Run:
             measured_sizes(self.model, self.options.measure_shapes)  # complain before any work is done
         offered = self.rules or all_rules()
         self.rules = admit(
-            select_rules(offered, self.options.numerics, skip=self.options.skip_rules, only=self.options.only_rules)
+            select_rules(
+                offered,
+                self.options.numerics,
+                effort=self.options.effort,
+                skip=self.options.skip_rules,
+                only=self.options.only_rules,
+            )
         )
         self.report.before = ModelFacts.of(self.model)
         shown = {k: v for k, v in dataclasses.asdict(self.options).items() if k != "verify_inputs"}

@@ -1,11 +1,12 @@
 """Rules: what they say, where they hold, why they are believed, and their egglog program."""
 
 from egraph_opt.rewrites.emit import Constructor, Program, Question, constructor, declare, emit
-from egraph_opt.rewrites.rule import LEVELS, Numerics, Rule, rule
+from egraph_opt.rewrites.rule import LEVELS, Effort, Numerics, Rule, rule
 
 __all__ = [
     "LEVELS",
     "Constructor",
+    "Effort",
     "Numerics",
     "Program",
     "Question",

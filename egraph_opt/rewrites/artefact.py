@@ -53,6 +53,7 @@ def _plain(rule: Rule) -> dict[str, object]:
         "float_class": rule.float_class,
         "status": rule.status,
         "needs_order": rule.needs_order,
+        "effort": rule.effort,
         "family": rule.family,
         "source": rule.source,
     }
@@ -71,6 +72,7 @@ def _rule(stored: dict[str, object]) -> Rule:
         status=stored["status"],  # type: ignore[arg-type]
         family=str(stored["family"]),
         needs_order=bool(stored.get("needs_order", False)),
+        effort=stored.get("effort", "standard"),  # type: ignore[arg-type]
     )
 
 

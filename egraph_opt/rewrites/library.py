@@ -11,7 +11,7 @@ from pathlib import Path
 from egraph_opt.errors import UsageError
 from egraph_opt.rewrites import laws
 from egraph_opt.rewrites.artefact import read_rules
-from egraph_opt.rewrites.rule import LEVELS, Numerics, Rule
+from egraph_opt.rewrites.rule import LEVELS, Effort, Numerics, Rule
 
 GENERATED = Path(__file__).with_name("generated.jsonl")
 """What ``egraph-opt rules generate`` wrote; the proofs are recorded beside it, with those of the other rules."""
@@ -35,9 +35,16 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def select_rules(
-    rules: Sequence[Rule], numerics: Numerics = "standard", *, skip: Sequence[str] = (), only: Sequence[str] = ()
+    rules: Sequence[Rule],
+    numerics: Numerics = "standard",
+    *,
+    effort: Effort = "standard",
+    skip: Sequence[str] = (),
+    only: Sequence[str] = (),
 ) -> tuple[Rule, ...]:
     """The rules whose float class the level allows, less ``skip``, or ``only`` those named; families count as names.
+
+    Rules for a ``thorough`` run are left out of others, unless they are named.
 
     Raises:
         UsageError: a name is neither a rule nor a family.
@@ -51,6 +58,7 @@ def select_rules(
         r
         for r in rules
         if r.float_class in allowed
+        and (effort in ("thorough", r.effort) or r.name in only)
         and not {r.name, r.family} & set(skip)
         and (not only or {r.name, r.family} & set(only))
     )

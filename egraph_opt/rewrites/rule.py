@@ -13,6 +13,8 @@ LEVELS: dict[Numerics, frozenset[str]] = {
     "standard": frozenset(FLOAT_CLASSES[:4]),
     "fast": frozenset(FLOAT_CLASSES),
 }
+Effort = Literal["standard", "thorough"]
+"""``thorough`` also loads rules that enlarge e-graphs: expansions, and moves that gain nothing by themselves."""
 Status = Literal["proved", "definition", "unproved"]
 
 
@@ -25,11 +27,13 @@ class Rule(Equation):
             ``unproved``.
         family: rules that are switched on and off, and blamed, together.
         needs_order: it holds because numbers are ordered, so it is tested on signed numbers and not modulo a prime.
+        effort: from which effort on it is loaded.
     """
 
     status: Status = "unproved"
     family: str = ""
     needs_order: bool = False
+    effort: Effort = "standard"
 
     @property
     def by_definition(self) -> bool:

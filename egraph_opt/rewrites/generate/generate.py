@@ -25,6 +25,7 @@ from egraph_opt.rewrites.generate.candidates import (
     shares_a_subterm,
 )
 from egraph_opt.rewrites.generate.conditions import hypotheses, learn_conditions
+from egraph_opt.rewrites.generate.directed import admitted, directed_axioms, form
 from egraph_opt.rewrites.generate.enumerate import Enumeration
 from egraph_opt.rewrites.generate.names import name_of
 from egraph_opt.rewrites.generate.prune import is_instance
@@ -89,6 +90,7 @@ def generate(
     seed: int = 0,
     work: Path | None = None,
     jobs: int = 1,
+    axioms: bool = True,
     on_progress: Callable[[str, int], None] | None = None,
 ) -> Generation:
     """Generates rules from nothing. The same seed gives the same rules in the same order.
@@ -96,6 +98,7 @@ def generate(
     Args:
         work: folder in which finished worlds are kept, so that a run that was killed goes on where it was.
         jobs: processes; the result does not depend on it.
+        axioms: also read the axioms as rules, where no world found the same.
         on_progress: called with a world and its number of rules when it is finished.
     """
     done: dict[str, Generation] = {}
@@ -109,7 +112,12 @@ def generate(
                 done[made.stages[0].world] = made
                 if on_progress:
                     on_progress(made.stages[0].world, len(made.rules))
-    return _together([done[w.name] for w in worlds])
+        made = _together([done[w.name] for w in worlds])
+        if axioms:
+            rules = list(directed_axioms())
+            found = pool.map(admitted, rules, chunksize=8) if pool else map(admitted, rules)
+            _read_axioms(made, rules, list(found))
+    return made
 
 
 def explore(world: World, known: Sequence[Rule], seed: int, work: Path | None = None) -> Generation:
@@ -155,6 +163,23 @@ def _together(parts: Sequence[Generation]) -> Generation:
         counts.minimal = sum(r.source == mine for r in made.rules)
         counts.proved = len({r.name for r in certain if r.source == mine} & {r.name for r in made.rules})
     return made
+
+
+def _read_axioms(made: Generation, tried: Sequence[Rule], sure: Sequence[Rule | None]) -> None:
+    """Adds the admitted directions of axioms that say something new."""
+    counts = Stages("axioms", evaluated=len(tried), equal=sum(r is not None for r in sure))
+    forms = {form(r) for r in made.shipped}
+    taken = {r.name for r in made.shipped}
+    for rule, passed in zip(tried, sure, strict=True):
+        if passed is None:
+            made.refused.append((rule.equation, "an axiom in a direction that fails the gates or the prover"))
+        elif form(passed) not in forms:
+            forms.add(form(passed))
+            name = passed.name if passed.name not in taken else f"{passed.name}-axiom"
+            made.shipped.append(dataclasses.replace(passed, name=name))
+            counts.minimal += passed.effort == "standard"
+            counts.proved += 1
+    made.stages.append(counts)
 
 
 def source_of(world: str) -> str:

@@ -77,6 +77,12 @@ def withheld(rule: Equation) -> str:
     return "it regroups arithmetic" if left.total() == right.total() and left.keys() <= ARITHMETIC else ""
 
 
+def grows(rule: Equation) -> int:
+    """Operators that the right side has more than the left, ``Get`` aside."""
+    left, right = (sum(_operators(p).total() for p in side) for side in (rule.lhs, rule.rhs))
+    return right - left
+
+
 def is_reordering(rule: Equation) -> bool:
     """Whether a rule only reorders operands: true, and useless to apply without a reason."""
     left, right = (_operators(side[0]) for side in (rule.lhs, rule.rhs))

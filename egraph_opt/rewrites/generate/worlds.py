@@ -218,6 +218,7 @@ DENSE_CONVOLUTION = World(
         "c_dilations": ((1, 1), (1, 1)),
         "c_group": (1, 1),
     },
+    operators=2,
 )
 
 POOLING = World(
