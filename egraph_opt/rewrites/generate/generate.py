@@ -90,7 +90,7 @@ def generate(
     seed: int = 0,
     work: Path | None = None,
     jobs: int = 1,
-    axioms: bool = True,
+    axioms: bool = False,
     on_progress: Callable[[str, int], None] | None = None,
 ) -> Generation:
     """Generates rules from nothing. The same seed gives the same rules in the same order.
