@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from egraph_opt.ir import AttrValue
 from egraph_opt.ops import operators
@@ -73,7 +74,9 @@ Pattern = Var | Number | App
 _NOT_LITERAL = object()
 
 
+@cache
 def _literal(text: str) -> AttrValue:
+    """Asked for every term of every case, so remembered: expressions are few."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -29,7 +29,7 @@ from egraph_opt.rewrites.generate.directed import admitted, directed_axioms, for
 from egraph_opt.rewrites.generate.enumerate import Enumeration
 from egraph_opt.rewrites.generate.names import name_of
 from egraph_opt.rewrites.generate.prune import is_instance
-from egraph_opt.rewrites.generate.ship import confirmed, directions, family, proved, withheld
+from egraph_opt.rewrites.generate.ship import confirmed, family, settled, withheld
 from egraph_opt.rewrites.generate.worlds import WORLDS, World
 from egraph_opt.rewrites.prove.find import prove
 from egraph_opt.rewrites.prove.search import Limits
@@ -112,7 +112,7 @@ def generate(
                 done[made.stages[0].world] = made
                 if on_progress:
                     on_progress(made.stages[0].world, len(made.rules))
-        made = _together([done[w.name] for w in worlds])
+        made = _together([done[w.name] for w in worlds], pool)
         if axioms:
             rules = list(directed_axioms())
             found = pool.map(admitted, rules, chunksize=8) if pool else map(admitted, rules)
@@ -139,7 +139,7 @@ def explore(world: World, known: Sequence[Rule], seed: int, work: Path | None = 
     return made
 
 
-def _together(parts: Sequence[Generation]) -> Generation:
+def _together(parts: Sequence[Generation], pool: ProcessPoolExecutor | None) -> Generation:
     """What several worlds found: without what follows from the others, with proofs, and under the policy."""
     made = Generation(stages=[s for p in parts for s in p.stages], refused=[r for p in parts for r in p.refused])
     for rule in (r for p in parts for r in p.rules):
@@ -148,16 +148,19 @@ def _together(parts: Sequence[Generation]) -> Generation:
             made.rules.append(dataclasses.replace(rule, name=name))
     _minimise(made)
     certain: list[Rule] = []
-    for rule in directions(made.rules):
-        sure = proved(rule)
+    taken = {r.name for r in made.rules}
+    found = pool.map(settled, made.rules) if pool else map(settled, made.rules)
+    for way, sure in (pair for pairs in found for pair in pairs):
+        name = way.name or name_of(way.lhs, way.rhs, taken)
+        taken.add(name)
         if sure is None:
-            made.unproved.append(rule)
-        elif withheld(sure):
+            made.unproved.append(dataclasses.replace(way, name=name))
+            continue
+        certain.append(dataclasses.replace(sure, name=name))
+        if withheld(sure):
             made.withheld.append((sure.equation, withheld(sure)))
         else:
-            made.shipped.append(sure)
-        if sure is not None:
-            certain.append(sure)
+            made.shipped.append(certain[-1])
     for counts in made.stages:
         mine = source_of(counts.world)
         counts.minimal = sum(r.source == mine for r in made.rules)

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from egraph_opt.axioms import all_axioms
 from egraph_opt.rewrites.generate.conditions import learn_conditions
-from egraph_opt.rewrites.generate.names import name_of
 from egraph_opt.rewrites.prove.find import prove
 from egraph_opt.rewrites.rule import Rule
 from egraph_opt.terms import FLOAT_CLASSES, App, Dtypes, Equation, Pattern, PatternError, Var, check_equation, walk
@@ -90,18 +89,18 @@ def is_reordering(rule: Equation) -> bool:
     return left == right and len(roots) == 1 and not roots & PRODUCTS
 
 
-def directions(rules: Sequence[Rule]) -> Iterator[Rule]:
-    """The rules, and those with two sides of one size from right to left as well."""
-    taken = {r.name for r in rules}
-    for rule in rules:
-        yield rule
-        sizes = [_operators(side[0]).total() for side in (rule.lhs, rule.rhs)]
-        if len(rule.lhs) > 1 or sizes[0] != sizes[1]:
-            continue
-        back = _reversed(rule, name_of(rule.rhs, rule.lhs, taken))
+def settled(rule: Rule) -> list[tuple[Rule, Rule | None]]:
+    """The rule, and from right to left as well where both sides are of one size; each with its proved form, if any.
+
+    The second one is called ``""``.
+    """
+    ways = [rule]
+    sizes = [_operators(side[0]).total() for side in (rule.lhs, rule.rhs)]
+    if len(rule.lhs) == 1 and sizes[0] == sizes[1]:
+        back = _reversed(rule)
         if back is not None and back.when == rule.when:
-            taken.add(back.name)
-            yield back
+            ways.append(back)
+    return [(way, proved(way)) for way in ways]
 
 
 def family(lhs: Sequence[Pattern], rhs: Sequence[Pattern]) -> str:
@@ -111,9 +110,9 @@ def family(lhs: Sequence[Pattern], rhs: Sequence[Pattern]) -> str:
     return "-".join(sorted({p.op.lower() for side in (*lhs, *rhs) for p in walk(side) if isinstance(p, App)}))
 
 
-def _reversed(rule: Rule, name: str) -> Rule | None:
+def _reversed(rule: Rule) -> Rule | None:
     try:
-        back = dataclasses.replace(rule, name=name, lhs=rule.rhs, rhs=rule.lhs, float_class="drops-nonfinite")
+        back = dataclasses.replace(rule, name="", lhs=rule.rhs, rhs=rule.lhs, float_class="drops-nonfinite")
     except PatternError:  # the right side does not say everything that the left side needs
         return None
     return confirmed(back)
