@@ -50,6 +50,7 @@ def rule(
     status: Status = "unproved",
     family: str = "",
     source: str = "",
+    effort: Effort = "standard",
 ) -> Rule:
     """A rule from its text."""
     return Rule(
@@ -62,4 +63,5 @@ def rule(
         source,
         status=status,
         family=family or name,
+        effort=effort,
     )
