@@ -25,11 +25,18 @@ def source(model: onnx.ModelProto) -> tuple[str, dict[str, np.ndarray]]:
     for node in graph.node:
         for name in node.input:
             users.setdefault(name, []).append(node)
-    lines, dropped = [], set[str]()
+    lines, dropped, later = [], set[str](), dict[str, str]()
     for node in graph.node:
+        if node.output[0] in later:  # a pattern is written where its last node stands: all operands are there by then
+            lines.append(later[node.output[0]])
+            continue
         if node.output[0] in dropped:
             continue
-        lines.append(_gelu(node, users, dropped) or _attention(node, users, weights, dropped) or _plain(node, weights))
+        made = _gelu(node, users, dropped) or _attention(node, users, weights, dropped)
+        if made is None:
+            lines.append(_plain(node, weights))
+        else:
+            later[made.partition(" ")[0]] = made
     names = [i.name for i in graph.input]
     body = "\n    ".join([*lines, f"return {', '.join(o.name for o in graph.output)}"])
     used = {k: v for k, v in weights.items() if f"w['{k}']" in body}

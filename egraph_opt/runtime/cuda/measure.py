@@ -51,7 +51,7 @@ def measured(signature: Signature, tuner: Tuner, *, fast: bool) -> Entry:
     if signature.op in FREE:
         return Entry(0.0)
     try:
-        plan = make_plan(single(signature))
+        plan = make_plan(single(signature), exact=not fast, lay_inputs=True)
         seconds = layout = 0.0
         program = Program(plan, tuple(f"y{i}" for i in range(len(plan.outputs))), fast=fast, tuner=tuner)
         for index, step in enumerate(plan.steps):

@@ -62,16 +62,19 @@ class Plan:
         )
 
 
-def make_plan(graph: TensorGraph, sizes: Mapping[str, int] | None = None, *, exact: bool = False) -> Plan:
+def make_plan(
+    graph: TensorGraph, sizes: Mapping[str, int] | None = None, *, exact: bool = False, lay_inputs: bool = False
+) -> Plan:
     """Plans ``graph``; ``sizes`` are the numbers for its symbolic sizes.
 
-    ``exact`` says that float32 may not use TF32: cuDNN then has no good kernel that adds a residual.
+    ``exact`` says that float32 may not use TF32: cuDNN then has no good kernel that adds a residual. ``lay_inputs`` lets
+    inputs lie as their readers want them, as they would between operators of a larger graph.
 
     Raises:
         UsageError: an operator, a dtype or a size that the executor does not support; the message names it.
     """
     simple = lowered(graph, sizes)
-    return _Planner(simple, fused(simple, exact=exact), orders(simple)).run()
+    return _Planner(simple, fused(simple, exact=exact), orders(simple), lay_inputs).run()
 
 
 @dataclass
@@ -79,6 +82,7 @@ class _Planner:
     graph: TensorGraph
     fusion: Fusion
     order: Mapping[int, tuple[int, ...]]
+    lay_inputs: bool
     buffers: list[Buffer] = field(default_factory=list[Buffer])
     steps: list[Step] = field(default_factory=list[Step])
     places: dict[int, View] = field(default_factory=dict[int, View])
@@ -96,8 +100,8 @@ class _Planner:
         self._find_places()
         for index, node in enumerate(self.graph.nodes):
             if node.op == "Input":
-                name = str(node.attrs[0])
-                self.inputs[name] = self.places[index] = self._new(self._type(index), None, "input", name)
+                name, order = str(node.attrs[0]), self.order.get(index) if self.lay_inputs else None
+                self.inputs[name] = self.places[index] = self._new(self._type(index), order, "input", name)
         for node in self.graph.live():
             if node in self.fusion.roots:
                 self._root(node)
@@ -294,12 +298,13 @@ class _Planner:
         """Cuts the inner axis of a product of few rows into a batch, whose entries the readers of the result add up.
 
         A library fills a large GPU with such a product only if it splits that axis itself, and then adds up in a kernel
-        of its own.
+        of its own. In exact float32 arithmetic counts, not the filling of the GPU.
         """
         rows, (inner, outer) = math.prod(a.shape[:-1]), b.shape[-2:]
         flat = reshaped(a, (rows, inner))
         count = parts_of(rows, inner, outer)
-        if flat is None or len(b.shape) != 2 or count == 1 or flat.dtype == "float64":
+        plain = flat is not None and (flat.dtype.endswith("16") or (flat.dtype == "float32" and not self.fusion.exact))
+        if flat is None or not plain or len(b.shape) != 2 or count == 1:
             return False
         step, (k, n) = inner // count, b.strides
         left = replace(flat, shape=(count, rows, step), strides=(step * flat.strides[1], *flat.strides))
