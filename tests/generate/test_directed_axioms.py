@@ -60,7 +60,7 @@ def test_rules_that_differ_in_names_have_one_form() -> None:
 
 
 def test_effort_chooses_what_loads() -> None:
-    rules = (sure("relu-idempotent"), sure("exp-of-sum"))
+    rules = (sure("relu-idempotent"), sure("relu-of-concat"))
     assert select_rules(rules) == rules[:1]
     assert select_rules(rules, effort="thorough") == rules
-    assert select_rules(rules, only=["exp-of-sum"]) == rules[1:]
+    assert select_rules(rules, only=["relu-of-concat"]) == rules[1:]

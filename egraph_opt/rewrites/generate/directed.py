@@ -15,7 +15,7 @@ from egraph_opt.axioms import Axiom, all_axioms
 from egraph_opt.rewrites.generate.ship import family, grows, withheld
 from egraph_opt.rewrites.prove.find import prove
 from egraph_opt.rewrites.rule import Rule
-from egraph_opt.terms import App, Equation, Pattern, PatternError, Var, check_equation, walk
+from egraph_opt.terms import FLOAT_CLASSES, App, Equation, Pattern, PatternError, Var, check_equation, walk
 
 CASES = 40
 """Cases of the gates; the axiom itself has been tried on every small shape."""
@@ -33,7 +33,9 @@ def directed_axioms() -> Iterator[Rule]:
 
 
 def admitted(rule: Rule) -> Rule | None:
-    """The rule with its float class, effort and proof, or ``None`` where a gate or the prover says no."""
+    """The rule with its effort and its float class (the axiom's, or a worse one that shows), or ``None`` where a gate
+    or the prover says no."""
+    stated, rule = rule.float_class, dataclasses.replace(rule, float_class="drops-nonfinite")
     verdict = check_equation(rule, cases=CASES)
     if not verdict.passed:  # read backwards, shapes may have to agree that the forward reading made so
         rule = dataclasses.replace(rule, when=tuple(dict.fromkeys((*rule.when, *_joinable(rule)))))
@@ -41,7 +43,8 @@ def admitted(rule: Rule) -> Rule | None:
     if not verdict.passed or prove(rule, all_axioms()) is None:
         return None
     effort = "thorough" if withheld(rule) or not _removes(rule) else "standard"
-    return dataclasses.replace(rule, float_class=verdict.float_class, status="proved", effort=effort)
+    worst = max(stated, verdict.float_class, key=FLOAT_CLASSES.index)
+    return dataclasses.replace(rule, float_class=worst, status="proved", effort=effort)
 
 
 def _joinable(rule: Equation) -> Iterator[str]:
@@ -76,7 +79,7 @@ def _rule(axiom: Axiom, name: str, lhs: tuple[Pattern, ...], rhs: tuple[Pattern,
             rhs,
             axiom.when,
             axiom.dtypes,
-            "drops-nonfinite",
+            axiom.float_class,
             f"axiom {axiom.name} ({axiom.source})",
             status="unproved",
             family=family(lhs, rhs),

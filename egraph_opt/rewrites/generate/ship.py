@@ -26,6 +26,8 @@ from egraph_opt.terms import FLOAT_CLASSES, App, Dtypes, Equation, Pattern, Patt
 
 MANY = 150
 """Cases on which a rule is tried before it ships; rare shapes break what holds on dozens."""
+FEW = 40
+"""Cases for another direction, or other dtypes, of a rule that has passed so many."""
 PRODUCTS = frozenset({"MatMul", "Conv"})
 """Operators whose order and grouping decide what they cost."""
 ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Max", "Min"})
@@ -33,17 +35,17 @@ ARITHMETIC = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Max", "Min"})
 _WIDEST: tuple[Dtypes, Dtypes] = ("any", "numeric")
 
 
-def confirmed(rule: Rule, seed: int = 0) -> Rule | None:
+def confirmed(rule: Rule, seed: int = 0, cases: int = MANY) -> Rule | None:
     """The rule with the float class that many cases show, under conditions learned from many where it needs more;
     ``None`` if it does not hold."""
     for learn in (False, True):
         if learn:
-            learned = learn_conditions(dataclasses.replace(rule, when=()), seed=seed, cases=MANY)
+            learned = learn_conditions(dataclasses.replace(rule, when=()), seed=seed, cases=cases)
             if learned.when is None:
                 return None
             rule = dataclasses.replace(rule, when=learned.when)
         loose = dataclasses.replace(rule, float_class="drops-nonfinite")
-        verdicts = [check_equation(loose, seed=seed + 17 * i, cases=MANY) for i in range(2)]
+        verdicts = [check_equation(loose, seed=seed + 17 * i, cases=cases) for i in range(2)]
         if all(v.passed for v in verdicts):
             worst = max((v.float_class for v in verdicts), key=FLOAT_CLASSES.index)
             return dataclasses.replace(rule, float_class=worst)
@@ -56,7 +58,7 @@ def proved(rule: Rule) -> Rule | None:
         return None
     for dtypes in _WIDEST:
         wide = dataclasses.replace(rule, dtypes=dtypes)
-        if check_equation(wide, cases=MANY).passed and prove(wide, all_axioms()) is not None:
+        if check_equation(wide, cases=FEW).passed and prove(wide, all_axioms()) is not None:
             return dataclasses.replace(wide, status="proved")
     return dataclasses.replace(rule, status="proved")
 
@@ -115,7 +117,7 @@ def _reversed(rule: Rule) -> Rule | None:
         back = dataclasses.replace(rule, name="", lhs=rule.rhs, rhs=rule.lhs, float_class="drops-nonfinite")
     except PatternError:  # the right side does not say everything that the left side needs
         return None
-    return confirmed(back)
+    return confirmed(back, cases=FEW)
 
 
 def _operators(pattern: Pattern) -> Counter[str]:
