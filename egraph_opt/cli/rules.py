@@ -28,11 +28,11 @@ def list_command(
     family: str | None = typer.Option(None, help="Only this family."),
     json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the list; - for stdout."),
 ) -> None:
-    """List the rules that ship: family, status, what they do to rounding, and the equation."""
-    rules = [r for r in all_rules() if family in (None, r.family)]
+    """List the rules that ship: family, status, for which effort, what they do to rounding, and the equation."""
+    rules = [r for r in all_rules("thorough") if family in (None, r.family)]
     if not rules:
         raise UsageError(
-            f"there is no family {family}; the families are {', '.join(sorted({r.family for r in all_rules()}))}"
+            f"there is no family {family}; the families are {', '.join(sorted({r.family for r in all_rules('thorough')}))}"
         )
     if json_file is not None:
         text = json.dumps([_plain(r) for r in rules], indent=2)
@@ -40,9 +40,9 @@ def list_command(
             typer.echo(text)
             return
         json_file.write_text(text + "\n")
-    made = table(f"{len(rules)} rules", "name", "family", "status", "rounding", "equation")
+    made = table(f"{len(rules)} rules", "name", "family", "status", "effort", "rounding", "equation")
     for rule in rules:
-        made.add_row(rule.name, rule.family, effective_status(rule), rule.float_class, rule.equation)
+        made.add_row(rule.name, rule.family, effective_status(rule), rule.effort, rule.float_class, rule.equation)
     stdout.print(made)
 
 
@@ -56,7 +56,8 @@ def show_command(name: str = typer.Argument(..., help="Name of a rule.")) -> Non
     for condition in rule.when:
         stdout.print(f"  when {condition}", markup=False)
     stdout.print(
-        f"  family {rule.family}, status {effective_status(rule)}, rounding: {rule.float_class}, dtypes: {rule.dtypes}",
+        f"  family {rule.family}, status {effective_status(rule)}, rounding: {rule.float_class}, dtypes: {rule.dtypes},"
+        f" effort: {rule.effort}",
         markup=False,
     )
     if rule.source:
@@ -115,7 +116,7 @@ def check_command(
     refused is shown with shapes for which it is wrong."""
     from egraph_opt.rewrites.prove.shipped import recheck
 
-    offered = all_rules() if file is None else read_rules(file)
+    offered = all_rules("thorough") if file is None else read_rules(file)
     rules = [_find(n, offered if file else ()) for n in names] if names else list(offered)
     generated = {r.name for r in generated_rules()}
     bad = proved = found = sure = 0
@@ -163,7 +164,7 @@ def prove_command(
         raise typer.Exit(_try_canaries())
     if axioms:
         raise typer.Exit(_list_redundant())
-    raise typer.Exit(_prove([_find(n) for n in names] if names else list(all_rules()), write=write))
+    raise typer.Exit(_prove([_find(n) for n in names] if names else list(all_rules("thorough")), write=write))
 
 
 def _prove(rules: list[Rule], *, write: bool) -> int:
@@ -216,7 +217,7 @@ def _list_redundant() -> int:
 
 
 def _find(name: str, among: Sequence[Rule] = ()) -> Rule:
-    found = next((r for r in among or all_rules() if r.name == name), None)
+    found = next((r for r in among or all_rules("thorough") if r.name == name), None)
     if found is None:
         where = "" if among else "; `egraph-opt rules list` shows them"
         raise UsageError(f"there is no rule {name}{where}")
@@ -233,6 +234,7 @@ def _plain(rule: Rule) -> dict[str, object]:
         "dtypes": rule.dtypes,
         "float_class": rule.float_class,
         "status": effective_status(rule),
+        "effort": rule.effort,
         "proof": [str(i) for i in proof.instances] if proof else None,
         "source": rule.source,
         "validation": dataclasses.asdict(record) if record else None,

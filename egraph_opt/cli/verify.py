@@ -76,7 +76,7 @@ def _show_equality(equality: Equality) -> None:
         by = f"merged by {', '.join(output.rules)}" if output.rules else "merged"
         stdout.print(f"  {output.name}: {by if output.merged else f'not merged: {output.reason}'}", markup=False)
     if equality.rules:
-        status = {rule.name: effective_status(rule) for rule in all_rules()}
+        status = {rule.name: effective_status(rule) for rule in all_rules("thorough")}
         named = ", ".join(f"{name} ({status[name]})" for name in equality.rules)
         stdout.print(f"  rules {'that are needed' if equality.minimal else 'that suffice'}: {named}", markup=False)
     elif any(output.merged for output in equality.outputs):

@@ -107,7 +107,7 @@ class Run:
         specialise(self.model, self.options.shapes)
         if self.options.measure_shapes:
             measured_sizes(self.model, self.options.measure_shapes)  # complain before any work is done
-        offered = self.rules or all_rules()
+        offered = self.rules or all_rules("thorough")
         self.rules = admit(
             select_rules(
                 offered,

@@ -24,14 +24,14 @@ def generated_rules() -> tuple[Rule, ...]:
 
 
 @cache
-def all_rules() -> tuple[Rule, ...]:
-    """Every rule that ships, in a stable order: laws written by hand, then generated ones."""
+def all_rules(effort: Effort = "standard") -> tuple[Rule, ...]:
+    """Every rule that ships for an effort, in a stable order: laws written by hand, then generated ones."""
     modules = sorted(m.name for m in pkgutil.iter_modules(laws.__path__))
     rules = tuple(r for m in modules for r in importlib.import_module(f"{laws.__name__}.{m}").RULES)
     rules += generated_rules()
     names = [rule.name for rule in rules]
     assert len(set(names)) == len(names), "two rules have one name"
-    return rules
+    return tuple(rule for rule in rules if effort in ("thorough", rule.effort))
 
 
 def select_rules(

@@ -9,13 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from egraph_opt.ir import AttrValue, Constant, TensorGraph, TensorType
 from egraph_opt.ops import operator
-from egraph_opt.rewrites import Rule
+from egraph_opt.rewrites import Effort, Rule
+from egraph_opt.rewrites.library import all_rules
 from egraph_opt.saturation.constants import ConstantFolder
 from egraph_opt.saturation.engine import Engine
 from egraph_opt.saturation.frozen import freeze
@@ -62,6 +64,16 @@ def derive(
         if full or not engine.iterate(merge=number == 0).changed:
             return Derivation(False, number, frozen.egraph.node_count)
         number += 1
+
+
+def least_effort(equation: Equation, case: Case, seed: int) -> tuple[Effort | None, Derivation]:
+    """The effort whose shipped rules derive ``equation`` under ``case`` (``None``: neither), and how."""
+    found = Derivation(False, 0, 0)
+    for effort in get_args(Effort):
+        found = derive(equation, case, all_rules(effort), np.random.default_rng(seed))
+        if found.found:
+            return effort, found
+    return None, found
 
 
 class _Left:

@@ -14,7 +14,7 @@ from egraph_opt.terms.expressions import ExpressionError, Undefined, compile_exp
 from egraph_opt.terms.gates import check_equation
 from egraph_opt.terms.pattern import PatternError, parse
 
-RULES = {r.name: r for r in all_rules()}
+RULES = {r.name: r for r in all_rules("thorough")}
 CONV = "Conv(x, w, **c)"
 
 
