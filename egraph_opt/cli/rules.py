@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import typer
@@ -16,7 +20,7 @@ from egraph_opt.rewrites.artefact import read_rules
 from egraph_opt.rewrites.library import all_rules, generated_rules
 from egraph_opt.rewrites.prove.proof import Justified
 from egraph_opt.rewrites.validation import effective_status, proof_of, recorded
-from egraph_opt.terms.gates import check_equation
+from egraph_opt.terms.gates import Verdict, check_equation
 
 app = typer.Typer(
     help="The rewrite rules: list them, show one, check them.", no_args_is_help=True, rich_markup_mode=None
@@ -29,10 +33,11 @@ def list_command(
     json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the list; - for stdout."),
 ) -> None:
     """List the rules that ship: family, status, for which effort, what they do to rounding, and the equation."""
-    rules = [r for r in all_rules("thorough") if family in (None, r.family)]
+    every = all_rules("thorough")
+    rules = [r for r in every if family in (None, r.family)]
     if not rules:
         raise UsageError(
-            f"there is no family {family}; the families are {', '.join(sorted({r.family for r in all_rules('thorough')}))}"
+            f"there is no family {family}; the families are {', '.join(sorted({r.family for r in every}))}"
         )
     if json_file is not None:
         text = json.dumps([_plain(r) for r in rules], indent=2)
@@ -108,35 +113,32 @@ def check_command(
     ),
     cases: int = typer.Option(12, help="Random shapes and attributes per rule (records are made with 40)."),
     seed: int = typer.Option(0, help="Seed of the random shapes."),
+    jobs: int = typer.Option(2, min=1, help="Processes."),
 ) -> None:
     """Check rules again, without Z3 and without the generator: the gates (types, values modulo a prime, values in
     floating point, special values), and the recorded proofs. Exit 1 if one fails.
 
     The rules of a file (one JSON object a line, as `rules generate` writes them) go through the same gates; what is
     refused is shown with shapes for which it is wrong."""
-    from egraph_opt.rewrites.prove.shipped import recheck
-
     offered = all_rules("thorough") if file is None else read_rules(file)
     rules = [_find(n, offered if file else ()) for n in names] if names else list(offered)
     generated = {r.name for r in generated_rules()}
     bad = proved = found = sure = 0
     refused: list[str] = []
     made = table("", "rule", "result", "cases", "modulo prime", "rounding", "error", "proof", right=(2, 5))
-    for rule in rules:
-        verdict = check_equation(rule, seed=seed, cases=cases)
-        proof, broken = proof_of(rule), recheck(rule)
+    for rule, verdict, broken in _checked(rules, seed, cases, jobs):
+        proof = proof_of(rule)
         bad += bool(broken) or not verdict.passed or (rule.name in generated and proof is None)
         proved += proof is not None and not broken
         found += rule.name in generated
         sure += rule.name in generated and proof is not None and not broken
-        ring = "yes" if verdict.ring else "no"
         if not verdict.passed:
             refused.append(f"{rule.name} is refused: {verdict.reason}")
         made.add_row(
             rule.name,
             "good" if verdict.passed else "BAD",
             str(verdict.cases),
-            ring,
+            "yes" if verdict.ring else "no",
             verdict.float_class,
             f"{verdict.error:.1e}",
             f"BAD: {broken}" if broken else f"{len(proof.instances)} steps" if proof else effective_status(rule),
@@ -147,6 +149,21 @@ def check_command(
     stdout.print(f"{len(rules) - bad} good, {bad} bad; {proved} proofs hold", markup=False)
     stdout.print(f"generated: {found} rules, {sure} with a proof that holds", markup=False)
     raise typer.Exit(1 if bad else 0)
+
+
+def _checked(rules: list[Rule], seed: int, cases: int, jobs: int) -> Iterator[tuple[Rule, Verdict, str]]:
+    """Each rule, what the gates say of it, and what is wrong with its recorded proof, if anything."""
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else nullcontext() as pool:
+        check = partial(_check_one, seed=seed, cases=cases)
+        found = pool.map(check, rules, chunksize=16) if pool else map(check, rules)
+        for rule, (verdict, broken) in zip(rules, found, strict=True):
+            yield rule, verdict, broken
+
+
+def _check_one(rule: Rule, seed: int, cases: int) -> tuple[Verdict, str]:
+    from egraph_opt.rewrites.prove.shipped import recheck
+
+    return check_equation(rule, seed=seed, cases=cases), recheck(rule)
 
 
 @app.command("prove")
