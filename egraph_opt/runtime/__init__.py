@@ -2,6 +2,7 @@
 
 from egraph_opt.runtime.analytic import DEVICES, Analytic, Device
 from egraph_opt.runtime.costs import Cost, CostModel, OnProgress, Work, work
+from egraph_opt.runtime.cuda.executor import Program, compile
 from egraph_opt.runtime.database import CostDatabase, Entry, Scope, cache_folder, cpu_name
 from egraph_opt.runtime.ort_cpu import OrtCpu
 from egraph_opt.runtime.registry import cost_models, get_cost_model
@@ -21,11 +22,13 @@ __all__ = [
     "Lap",
     "OnProgress",
     "OrtCpu",
+    "Program",
     "RaceResult",
     "Scope",
     "Signature",
     "Work",
     "cache_folder",
+    "compile",
     "cost_models",
     "cpu_name",
     "get_cost_model",

@@ -8,9 +8,10 @@ from typing import Any
 from egraph_opt.errors import UsageError
 from egraph_opt.runtime.analytic import Analytic
 from egraph_opt.runtime.costs import CostModel
+from egraph_opt.runtime.cuda.costs import Cuda
 from egraph_opt.runtime.ort_cpu import OrtCpu
 
-COST_MODELS: tuple[type[CostModel], ...] = (OrtCpu, Analytic)
+COST_MODELS: tuple[type[CostModel], ...] = (OrtCpu, Analytic, Cuda)
 
 
 def cost_models() -> dict[str, type[CostModel]]:

@@ -73,7 +73,7 @@ def test_signature_of_a_graph_node_marks_weights_and_knows_its_result() -> None:
 
 
 def test_registry_names_what_there_is() -> None:
-    assert set(cost_models()) == {"analytic", "ort-cpu"}
+    assert set(cost_models()) == {"analytic", "cuda", "ort-cpu"}
     assert all(m.description for m in cost_models().values())
     assert get_cost_model("analytic:h100", threads=2) == Analytic(device="h100", threads=2)
     for call in (

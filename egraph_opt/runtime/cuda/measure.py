@@ -104,12 +104,17 @@ def read_signatures(path: Path) -> list[Signature]:
     found: list[Signature] = []
     try:
         for line in path.read_text().splitlines():
-            op, attrs, types, constant = json.loads(line)
-            tensors = tuple(TensorType(dtype, tuple(shape)) for dtype, shape in types)
-            found.append(Signature(op, ast.literal_eval(attrs), tensors, tuple(constant)))
+            found.append(signature_of(json.loads(line)))
     except (OSError, ValueError, SyntaxError) as error:
         raise UsageError(f"{path} holds no signatures: {error}") from None
     return found
+
+
+def signature_of(row: list) -> Signature:
+    """A signature from its operator, attributes (as Python writes them), types and marks of constants."""
+    op, attrs, types, constant = row[:4]
+    tensors = tuple(TensorType(dtype, tuple(shape)) for dtype, shape in types)
+    return Signature(op, ast.literal_eval(attrs), tensors, tuple(constant))
 
 
 def _line(signature: Signature) -> str:

@@ -1,0 +1,113 @@
+"""The cost model ``cuda``: measured on this machine's GPU, or read from the measurements that ship with the package."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import ClassVar
+
+from egraph_opt.errors import UsageError
+from egraph_opt.runtime.analytic import Analytic
+from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, work
+from egraph_opt.runtime.cuda.emit import MOVERS
+from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
+from egraph_opt.runtime.cuda.fitted import Fitted
+from egraph_opt.runtime.cuda.measure import measure, scope_here, signature_of
+from egraph_opt.runtime.database import CostDatabase, Entry
+from egraph_opt.runtime.signature import FREE, Signature
+
+SHIPPED = ("h100",)
+_LAUNCH = 1.25e-6
+"""Seconds of a kernel that does nothing, in a replayed graph."""
+_FUSED = ELEMENTWISE | MOVERS
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """Prices operators as the executor runs them.
+
+    Attributes:
+        device: ``h100`` for the shipped measurements; empty for this machine's GPU, which measures what it lacks.
+        threads: has no meaning here; every cost model takes it.
+        fast: float32 products and convolutions may use TF32 (measured here only).
+    """
+
+    name: ClassVar[str] = "cuda"
+    description: ClassVar[str] = "cuBLAS, cuDNN and generated kernels, measured; cuda:h100 needs no GPU"
+
+    device: str = ""
+    threads: int = 1
+    fast: bool = False
+
+    def __post_init__(self) -> None:
+        if self.device and self.device not in SHIPPED:
+            raise UsageError(f"no measurements of {self.device!r} are shipped: choose one of {', '.join(SHIPPED)}")
+        if self.device and self.fast:
+            raise UsageError("the shipped measurements are of exact float32: leave out fast")
+
+    def price(
+        self, signatures: Sequence[Signature], *, on_progress: OnProgress | None = None, deadline: float | None = None
+    ) -> list[Cost]:
+        """See ``CostModel.price``. What is not measured is estimated from what is, by the fitted model.
+
+        Raises:
+            UsageError: costs of this machine are wanted and there is no GPU.
+        """
+        wanted = list(dict.fromkeys(s for s in signatures if s.op not in FREE))
+        known = dict(shipped(self.device)) if self.device else self._measured(wanted, on_progress, deadline)
+        costs = {s: self._cost(s, known.get(s)) for s in wanted}
+        return [costs.get(s, NOTHING) for s in signatures]
+
+    def _measured(
+        self, wanted: Sequence[Signature], on_progress: OnProgress | None, deadline: float | None
+    ) -> dict[Signature, Entry]:
+        from egraph_opt.runtime.cuda.tune import Choices, Tuner
+
+        scope, database = scope_here(self.fast), CostDatabase.open()
+        try:
+            found = database.read((s.key for s in wanted), scope)
+            known = {s: found[s.key] for s in wanted if s.key in found}
+            missing = [s for s in wanted if s not in known and s.is_known]
+            if missing:
+                ended = (lambda: time.monotonic() > deadline) if deadline is not None else (lambda: False)
+                fresh = measure(missing, Tuner(Choices()), fast=self.fast, deadline=ended, on_progress=on_progress)
+                new = dict(fresh)
+                database.write(new, scope)
+                known |= {s: new[s.key] for s in missing if s.key in new}
+            return known
+        finally:
+            database.close()
+
+    def _cost(self, signature: Signature, entry: Entry | None) -> Cost:
+        bound = Analytic("h100").price([signature])[0]
+        measured = entry is not None and entry.seconds is not None
+        seconds = entry.seconds if entry is not None else None
+        if seconds is None:
+            seconds = fitted_model(SHIPPED[0]).seconds(signature) if signature.is_known else None
+        seconds = bound.seconds if seconds is None else seconds
+        if signature.op in _FUSED:  # computed inside a kernel that is launched anyway
+            seconds = max(seconds - _LAUNCH, 0.04 * _LAUNCH)
+        todo = work(signature)
+        layout = entry.layout if entry is not None else 0.0
+        origin = "measured" if measured else "estimated"
+        return Cost(
+            seconds, todo.flops, todo.bytes, min(seconds, max(bound.seconds - 2 * _LAUNCH, 0.0)), origin, layout
+        )
+
+
+@cache
+def shipped(device: str) -> Mapping[Signature, Entry]:
+    """The measurements of a card that come with the package."""
+    lines = (files("egraph_opt.runtime.cuda") / f"{device}.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines[1:]]
+    return {signature_of(row): Entry(row[4], row[5]) for row in rows}
+
+
+@cache
+def fitted_model(device: str) -> Fitted:
+    """The model that is fitted to the shipped measurements of a card."""
+    return Fitted.of([(s, e.seconds) for s, e in shipped(device).items() if e.seconds])
