@@ -96,6 +96,7 @@ def measure(row: Row, model: onnx.ModelProto, tuner: cuda.Tuner, arguments: argp
 
     feeds = feeds_of(model)
     wanted = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
+    wanted = list(wanted)
     graphs: dict[str, TensorGraph] = {}
     recipe = (
         arguments.recipes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -97,8 +98,7 @@ class Torch:
     """``ops`` for PyTorch."""
 
     def __init__(self) -> None:
-        import torch
-
+        torch = importlib.import_module("torch")
         self.torch, self.F = torch, torch.nn.functional
         for name in ("Add", "Mul", "Div"):
             setattr(self, name, {"Add": torch.add, "Mul": torch.mul, "Div": torch.div}[name])
@@ -153,8 +153,7 @@ def torch_seconds(
     Args:
         kind: ``eager`` (under a CUDA graph), or a mode of ``torch.compile``.
     """
-    import torch
-
+    torch = importlib.import_module("torch")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     torch.backends.cudnn.benchmark = True
@@ -168,6 +167,7 @@ def torch_seconds(
         return made.to(memory_format=torch.channels_last) if channels_last and made.ndim == 4 else made
 
     w, x = {k: put(v) for k, v in arrays.items()}, [put(v) for v in feeds.values()]
+    out: Any = None
     with torch.inference_mode():
         if kind != "eager":
             torch._dynamo.reset()
@@ -210,9 +210,7 @@ class Jax:
     """``ops`` for JAX: what NasRNN and BERT need."""
 
     def __init__(self) -> None:
-        import jax
-        import jax.numpy as jnp
-
+        jax, jnp = importlib.import_module("jax"), importlib.import_module("jax.numpy")
         self.jax, self.jnp = jax, jnp
         self.Add, self.Mul, self.Div, self.MatMul = jnp.add, jnp.multiply, jnp.divide, jnp.matmul
         self.Sigmoid, self.Tanh, self.Relu = jax.nn.sigmoid, jnp.tanh, jax.nn.relu
@@ -238,8 +236,7 @@ class Jax:
 
 def jax_seconds(model: onnx.ModelProto, feeds: Feeds, *, tf32: bool) -> tuple[float, list[np.ndarray]]:
     """Seconds of one call of the jitted network, calls queued back to back, and the outputs."""
-    import jax
-
+    jax = importlib.import_module("jax")
     text, arrays = source(model)
     scope: dict[str, Any] = {"ops": Jax()}
     exec(compile(text, "<network>", "exec"), scope)

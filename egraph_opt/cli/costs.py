@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
 from egraph_opt.cli.console import seconds, stdout, table
-from egraph_opt.runtime import CostDatabase
+from egraph_opt.errors import UsageError
+from egraph_opt.runtime import CostDatabase, Entry, Scope
 
 app = typer.Typer(help="Measured costs of operators.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -27,3 +32,75 @@ def show_command(
     for key, scope, entry in rows[:limit]:
         made.add_row(seconds(entry.seconds), scope.device, key)
     stdout.print(made)
+
+
+@app.command("measure")
+def measure_command(
+    signatures: Path = typer.Option(..., metavar="FILE", help="Signatures, one a line (bench/gpu_measure.py collect)."),
+    database: Path | None = typer.Option(None, metavar="FILE", help="Another database than the one in the cache."),
+    choices: Path | None = typer.Option(None, metavar="FILE", help="The fastest library calls, read and written."),
+    time_limit: float | None = typer.Option(None, metavar="S", help="Stop after so many seconds."),
+    fast: bool = typer.Option(False, help="Let float32 products and convolutions use TF32."),
+) -> None:
+    """Measure operators on this machine's GPU; what is in the database already is left alone."""
+    from egraph_opt.runtime.cuda import Choices, Tuner
+    from egraph_opt.runtime.cuda.measure import measure, read_signatures, scope_here
+
+    wanted, scope = read_signatures(signatures), scope_here(fast)
+    end = time.monotonic() + time_limit if time_limit is not None else float("inf")
+    with _opened(database) as stored:
+        known = stored.read((s.key for s in wanted), scope)
+        missing = [s for s in wanted if s.key not in known]
+        tuner, done = Tuner(Choices(choices)), 0
+        for key, entry in measure(missing, tuner, fast=fast, deadline=lambda: time.monotonic() > end):
+            stored.write({key: entry}, scope)
+            done += 1
+        tuner.choices.save()
+    stdout.print(
+        f"{done} operators measured on {scope.device}, {len(known)} were known, {len(missing) - done} are left"
+    )
+
+
+@app.command("export")
+def export_command(
+    out: Path = typer.Argument(..., metavar="FILE", help="Where to write; one measurement a line, as JSON."),
+    database: Path | None = typer.Option(None, metavar="FILE", help="Another database than the one in the cache."),
+    device: str = typer.Option("", help="Only devices whose name contains this text."),
+) -> None:
+    """Write measurements to a file that ``costs import`` reads on another machine."""
+    with _opened(database) as stored:
+        rows = [(key, scope, e) for key, scope, e in stored.rows() if device in scope.device]
+    lines = [json.dumps([k, s.device, s.versions, e.seconds, e.layout, e.note]) for k, s, e in rows]
+    try:
+        out.write_text("".join(f"{line}\n" for line in lines))
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}") from None
+    stdout.print(f"{len(lines)} measurements written to {out}")
+
+
+@app.command("import")
+def import_command(
+    source: Path = typer.Argument(..., metavar="FILE", help="What ``costs export`` wrote."),
+    database: Path | None = typer.Option(None, metavar="FILE", help="Another database than the one in the cache."),
+) -> None:
+    """Take over measurements of another machine."""
+    found: dict[Scope, dict[str, Entry]] = {}
+    try:
+        for line in source.read_text().splitlines():
+            key, device, versions, taken, layout, note = json.loads(line)
+            found.setdefault(Scope(device, versions), {})[str(key)] = Entry(taken, float(layout), str(note))
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{source} holds no measurements: {error}") from None
+    with _opened(database) as stored:
+        for scope, entries in found.items():
+            stored.write(entries, scope)
+    stdout.print(f"{sum(map(len, found.values()))} measurements of {len(found)} devices taken over")
+
+
+@contextmanager
+def _opened(path: Path | None) -> Iterator[CostDatabase]:
+    stored = CostDatabase.open(path)
+    try:
+        yield stored
+    finally:
+        stored.close()

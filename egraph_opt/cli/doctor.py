@@ -12,6 +12,7 @@ import typer
 
 from egraph_opt.cli.console import stdout, table
 from egraph_opt.runtime import CostDatabase, cache_folder, cpu_name
+from egraph_opt.runtime.cuda import report as gpu_report
 
 
 def doctor_command() -> None:
@@ -25,6 +26,8 @@ def doctor_command() -> None:
         except Exception as error:  # a doctor reports whatever is wrong
             good = False
             made.add_row(name, "BAD", f"{type(error).__name__}: {error}")
+    for name, detail, fine in gpu_report():  # optional: a machine without a GPU is no fault
+        made.add_row(name, "ok" if fine else "-", detail)
     stdout.print(made)
     raise typer.Exit(0 if good else 1)
 

@@ -28,7 +28,7 @@ def optimize_command(
     output: Path | None = typer.Option(
         None, "-o", "--output", metavar="OUT", help="Where to write; without it, only report."
     ),
-    target: str = typer.Option("ort-cpu", help="Whose costs count: ort-cpu (measured), analytic, analytic:h100."),
+    target: str = typer.Option("ort-cpu", help="Whose costs count: ort-cpu (measured), analytic[:h100], cuda[:h100]."),
     extractor: str = typer.Option("ilp", help="How the cheapest graph is picked: ilp, dag-greedy, tree-greedy."),
     numerics: str = typer.Option("standard", help="What rewrites may do to rounding: exact, standard, fast."),
     effort: str = typer.Option(

@@ -22,7 +22,8 @@ class Options:
     """How to optimize.
 
     Attributes:
-        target: whose costs count: ``ort-cpu`` (measured here), ``analytic`` or ``analytic:h100`` (formulas).
+        target: whose costs count: ``ort-cpu`` (measured here), ``analytic`` or ``analytic:h100`` (formulas),
+            ``cuda`` (this machine's GPU) or ``cuda:h100`` (shipped measurements).
         extractor: how the cheapest graph is picked.
         numerics: which rules may load: ``exact``, ``standard`` or ``fast``.
         effort: ``standard``, or ``thorough``: also rules that enlarge the e-graph, for small models or much time.

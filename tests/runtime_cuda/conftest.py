@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -95,10 +97,10 @@ def check(
 
 def small_networks(dtype: str) -> dict[str, onnx.ModelProto]:
     """Networks with everything that the planner looks for, of sizes that are no powers of two."""
-    from models import encoder, nasrnn
-    from netbuilder import Net
+    models, netbuilder = importlib.import_module("models"), importlib.import_module("netbuilder")
+    encoder, nasrnn, Net = models.encoder, models.nasrnn, netbuilder.Net
 
-    def cells(net: Net, batch: int) -> list[str]:
+    def cells(net: Any, batch: int) -> list[str]:
         x = net.relu(net.norm(net.conv(net.input("x", batch, 3, 17, 15), 16, 3, 2, bias=False)))
         y = net.pool("MaxPool", x, 3, 2, 1)
         left, right = net.relu(net.conv(y, 8, 1)), net.relu(net.conv(y, 24, (1, 3)))
@@ -108,7 +110,7 @@ def small_networks(dtype: str) -> dict[str, onnx.ModelProto]:
         grouped = net.relu(net.add(net.conv(z, 48, 3, group=4), net.pool("AveragePool", z, 3, 1, 1)))
         return [net.head(grouped, 10), net.op("Sigmoid", z)]
 
-    def built(name: str, make: Callable[[Net], list[str]]) -> onnx.ModelProto:
+    def built(name: str, make: Callable[[Any], list[str]]) -> onnx.ModelProto:
         net = Net(name, dtype)
         return net.finish(make(net))
 

@@ -12,7 +12,7 @@ from typing import Any
 from egraph_opt.errors import UsageError
 
 _PACKAGES = {"cupy": "cupy-cuda13x", "cudnn": "nvidia-cudnn-frontend", "nvmath.bindings.cublasLt": "nvmath-python"}
-_HINT = "install egraph-opt[cuda] on a machine with an NVIDIA GPU"
+_HINT = "install the extra cuda of egraph-opt on a machine with an NVIDIA GPU"
 OLDEST_CUDNN = 91000
 
 
@@ -83,12 +83,12 @@ def _dotted(number: int, major: int, minor: int) -> str:
 def report() -> list[tuple[str, str, bool]]:
     """For ``egraph-opt doctor``: what, its state in words, and whether it is fine."""
     rows: list[tuple[str, str, bool]] = []
-    for module, package in _PACKAGES.items():
+    for package in _PACKAGES.values():
         try:
             found = version(package)
         except PackageNotFoundError:
             found = ""
-        rows.append((package, found or "not installed", bool(found) or module == ""))
+        rows.append((package, found or "not installed", bool(found)))
     try:
         rows.append(("GPU", str(machine()), True))
     except UsageError as error:

@@ -67,8 +67,8 @@ def make_plan(
 ) -> Plan:
     """Plans ``graph``; ``sizes`` are the numbers for its symbolic sizes.
 
-    ``exact`` says that float32 may not use TF32: cuDNN then has no good kernel that adds a residual. ``lay_inputs`` lets
-    inputs lie as their readers want them, as they would between operators of a larger graph.
+    ``exact`` says that float32 may not use TF32: cuDNN then has no good kernel that adds a residual. ``lay_inputs``
+    lets inputs lie as their readers want them, as they would between operators of a larger graph.
 
     Raises:
         UsageError: an operator, a dtype or a size that the executor does not support; the message names it.
