@@ -46,7 +46,7 @@ def test_one_output_is_proved_and_the_other_differs(cli: Callable[..., Any], sav
     assert said["kind"] == "different"
     assert said["proof"]["proved"] is False
     assert [(o["name"], o["merged"], o["rules"]) for o in said["proof"]["outputs"]] == [
-        ("y", True, ["relu-relu"]),
+        ("y", True, ["relu-idempotent"]),
         ("z", False, []),
     ]
 

@@ -12,7 +12,7 @@ from egraph_opt.ops import operator, operators
 from egraph_opt.rewrites import Rule, rule
 from egraph_opt.rewrites.library import all_rules
 
-HELPFUL = ("add-commutes", "relu-relu", "transpose-transpose")
+HELPFUL = ("add-commutes", "relu-idempotent", "transpose-of-transpose")
 WRONG = {
     "drops an operator": rule("wrong", "Sigmoid(x)", "x", family="wrong"),
     "wrong number": rule("wrong", "Mul(x, 2)", "Mul(x, 1.99)", family="wrong"),

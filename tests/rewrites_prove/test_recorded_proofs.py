@@ -50,7 +50,7 @@ def test_a_proof_without_its_first_instance_is_rejected(rule: Rule) -> None:
 
 
 def test_a_proof_of_another_rule_is_rejected() -> None:
-    first, second = (next(r for r in PROVED if r.name == n) for n in ("mul-constants", "transpose-transpose"))
+    first, second = (next(r for r in PROVED if r.name == n) for n in ("mul-constants", "transpose-of-transpose"))
     proof = proof_of(second)
     assert proof is not None
     with pytest.raises(Rejected):

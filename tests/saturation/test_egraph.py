@@ -47,7 +47,7 @@ def test_the_original_comes_back(tools: Any) -> None:
 def test_the_original_is_told_from_what_rules_made_of_it(tools: Any) -> None:
     draft = tools.draft()
     graph = draft.done(draft.op("Relu", draft.op("Relu", draft.input("x", 2))))
-    frozen = saturate(graph, _named("relu-relu")).frozen
+    frozen = saturate(graph, _named("relu-idempotent")).frozen
     kinds = [frozen.enodes[i].op for i in frozen.original_enodes()]
     assert sorted(kinds) == ["Input", "Relu", "Relu"]
     assert tools.operators(tools.cheapest(frozen, {})) == ["Relu"]

@@ -49,8 +49,8 @@ def test_the_rule_that_is_needed_is_named(parse: Parse) -> None:
     found = prove(parse(CHAIN), parse(SHORT))
     assert found.proved
     assert found.minimal
-    assert found.rules == ("relu-relu",)
-    assert found.outputs[0].rules == ("relu-relu",)
+    assert found.rules == ("relu-idempotent",)
+    assert found.outputs[0].rules == ("relu-idempotent",)
 
 
 def test_names_inside_and_of_sizes_do_not_matter(parse: Parse) -> None:
@@ -78,7 +78,7 @@ def test_one_output_of_two(parse: Parse) -> None:
     found = prove(parse(TWO), parse(other))
     assert found.kind == "not shown"
     assert [(o.name, o.merged) for o in found.outputs] == [("y", True), ("z", False)]
-    assert found.outputs[0].rules == ("relu-relu",)
+    assert found.outputs[0].rules == ("relu-idempotent",)
     assert found.reason.startswith("1 of 2 outputs did not merge")
 
 
@@ -87,7 +87,7 @@ def test_each_output_has_its_own_rules(parse: Parse) -> None:
     right = TWO.replace("a = Relu(x) y = Relu(a) z = Exp(x)", "y = Relu(x) z = Identity(x)")
     found = prove(parse(left), parse(right))
     assert found.proved
-    assert [o.rules for o in found.outputs] == [("relu-relu",), ("neg-neg",)]
+    assert [o.rules for o in found.outputs] == [("relu-idempotent",), ("neg-neg-to-operand",)]
 
 
 def test_folded_constants_meet_by_value(parse: Parse) -> None:

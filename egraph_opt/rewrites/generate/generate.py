@@ -31,6 +31,7 @@ from egraph_opt.rewrites.generate.names import name_of
 from egraph_opt.rewrites.generate.prune import is_instance
 from egraph_opt.rewrites.generate.ship import confirmed, family, settled, withheld
 from egraph_opt.rewrites.generate.worlds import WORLDS, World
+from egraph_opt.rewrites.library import hand_rules
 from egraph_opt.rewrites.prove.find import prove
 from egraph_opt.rewrites.prove.search import Limits
 from egraph_opt.rewrites.rule import Rule
@@ -169,10 +170,10 @@ def _together(parts: Sequence[Generation], pool: ProcessPoolExecutor | None) -> 
 
 
 def _read_axioms(made: Generation, tried: Sequence[Rule], sure: Sequence[Rule | None]) -> None:
-    """Adds the admitted directions of axioms that say something new."""
+    """Adds the admitted directions of axioms that neither a world nor a law by hand says."""
     counts = Stages("axioms", evaluated=len(tried), equal=sum(r is not None for r in sure))
-    forms = {form(r) for r in made.shipped}
-    taken = {r.name for r in made.shipped}
+    forms = {form(r) for r in (*made.shipped, *hand_rules()) if not r.constants}
+    taken = {r.name for r in (*made.shipped, *hand_rules())}
     for rule, passed in zip(tried, sure, strict=True):
         if passed is None:
             made.refused.append((rule.equation, "an axiom in a direction that fails the gates or the prover"))

@@ -8,7 +8,8 @@ The policy:
 3. A rule that keeps the number of operators does not only reorder (the same operators under the same root, unless those
    are products, whose cost depends on the order), nor only regroup element-wise arithmetic, which costs the same.
 4. A rule with one root does not add a ``Concat``: joins are made by rules with several roots, and there are few.
-5. Rules with several roots share their first operand (the input); saturation merges those many at once. Joining inputs
+5. A rule in which one tensor stands where two might is the special case of another.
+6. Rules with several roots share their first operand (the input); saturation merges those many at once. Joining inputs
    that share a weight would copy activations.
 """
 
@@ -69,6 +70,8 @@ def withheld(rule: Equation) -> str:
     if roots > 1:
         return "" if _shares_input(rule) else "it joins inputs"
     left, right = (_operators(side[0]) for side in (rule.lhs, rule.rhs))
+    if _is_special(rule):
+        return "it is a special case"
     if right.total() > left.total():
         return "it adds operators"
     if right["Concat"] > left["Concat"]:
@@ -76,6 +79,12 @@ def withheld(rule: Equation) -> str:
     if is_reordering(rule):
         return "it reorders"
     return "it regroups arithmetic" if left.total() == right.total() and left.keys() <= ARITHMETIC else ""
+
+
+def _is_special(rule: Equation) -> bool:
+    """Whether one tensor stands where two might: it does so on both sides, or on the left and nothing is removed."""
+    left, right = (Counter(p.name for p in walk(side[0]) if isinstance(p, Var)) for side in (rule.lhs, rule.rhs))
+    return any(count > 1 and (right[name] > 1 or grows(rule) == 0) for name, count in left.items())
 
 
 def grows(rule: Equation) -> int:

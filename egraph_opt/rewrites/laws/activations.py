@@ -1,4 +1,7 @@
-"""Activations that exporters spell out, put back together; and activations that run inside a convolution."""
+"""Activations that exporters spell out, put back together; and activations that run inside a convolution.
+
+By hand because they are definitions: what the operators are, in the constants that exporters round in their own ways.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ _SIXTH = 0.16666666666666666
 _SIXTH_FLOAT32 = 0.1666666716337204
 _ROOT2 = 1.4142135623730951
 _SAME = "shape(out) == shape(x)"
-_TOUCHING = ("p_ceil_mode == 0", "max(p_dilations) == 1", "max(p_pads) < min(p_kernel)")
-"""Conditions under which every window of a pool holds an element of its input, and not padding alone."""
 
 
 def _definition(name: str, lhs: str, rhs: str, family: str) -> Rule:
@@ -94,31 +95,4 @@ def _fused() -> tuple[Rule, ...]:
     )
 
 
-def _order() -> tuple[Rule, ...]:
-    made = [
-        rule("relu-relu", "Relu(Relu(x))", "Relu(x)", float_class="exact", status="definition", family="idempotent"),
-        rule(
-            "maxpool-relu",
-            "MaxPool(Relu(x), **p)",
-            "Relu(MaxPool(x, **p))",
-            *_TOUCHING,
-            float_class="exact",
-            status="definition",
-            family="pool-activation",
-            source="monotone functions commute with the maximum",
-        ),
-        rule(
-            "relu-maxpool",
-            "Relu(MaxPool(x, **p))",
-            "MaxPool(Relu(x), **p)",
-            *_TOUCHING,
-            float_class="exact",
-            status="definition",
-            family="pool-activation",
-            source="monotone functions commute with the maximum",
-        ),
-    ]
-    return tuple(made)
-
-
-RULES = (*_hard_swish(), *_gelu(), *_fused(), *_order())
+RULES = (*_hard_swish(), *_gelu(), *_fused())

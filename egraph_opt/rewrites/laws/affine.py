@@ -2,6 +2,8 @@
 
 ``BatchNormalization`` is such a scale and offset. Folded weights are expressions of constants; they cost nothing,
 because the optimizer computes them once and for all.
+
+By hand because they apply to constants alone, and reshape them by computed shapes; each is proved from the axioms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Matrix products: the order of a chain, linearity, and products that share an operand."""
+"""Products and convolutions that share an operand.
+
+By hand because saturation merges any number of them at once (``saturation/merge.py``) as a fold of these rules; the
+generator finds them for two, under the sizes of its worlds.
+"""
 
 from __future__ import annotations
 
@@ -31,38 +35,6 @@ def _merge(name: str, bias: str, conv: bool) -> Rule:
 
 
 RULES = (
-    rule(
-        "matmul-left-to-right",
-        "MatMul(MatMul(x, y), z)",
-        "MatMul(x, MatMul(y, z))",
-        "min((rank(x), rank(y), rank(z))) >= 2",
-        float_class="overflow-risk",
-        family="associative",
-    ),
-    rule(
-        "matmul-right-to-left",
-        "MatMul(x, MatMul(y, z))",
-        "MatMul(MatMul(x, y), z)",
-        "min((rank(x), rank(y), rank(z))) >= 2",
-        float_class="overflow-risk",
-        family="associative",
-    ),
-    rule(
-        "matmul-sum-of-weights",
-        "Add(MatMul(x, y), MatMul(x, z))",
-        "MatMul(x, Add(y, z))",
-        "shape(y) == shape(z)",
-        float_class="overflow-risk",
-        family="linear",
-    ),
-    rule(
-        "matmul-sum-of-inputs",
-        "Add(MatMul(x, z), MatMul(y, z))",
-        "MatMul(Add(x, y), z)",
-        "shape(x) == shape(y)",
-        float_class="overflow-risk",
-        family="linear",
-    ),
     _merge("merge-matmuls", "", conv=False),
     _merge("merge-convs", "", conv=True),
     _merge("merge-convs-bias", "b", conv=True),
