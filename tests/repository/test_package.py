@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "egraph_opt"
-DATA = (".json", ".jsonl", ".egg")
+DATA = (".json", ".jsonl", ".egg", ".j2")
 SLOW_TO_IMPORT = ("onnxruntime", "egglog", "z3", "highspy")
 
 
