@@ -19,7 +19,7 @@ from egraph_opt.terms.sampling import Case, attribute_values, draw
 
 RULES = {r.name: r for r in all_rules("thorough")}
 STANDARD = [r.name for r in all_rules()]
-CASES = 4
+CASES = 2
 
 
 class Sides:
