@@ -28,7 +28,7 @@ from egraph_opt.terms import Equation, check_equation, parse, sides
 SMALL = dataclasses.replace(DENSE_CONVOLUTION, operators=2)
 MOVES = dataclasses.replace(
     ALGEBRA,
-    forms=tuple(f for f in ALGEBRA.forms if f.text.split("(")[0] in ("Relu", "Transpose", "Concat", "Add")),
+    forms=tuple(f for f in ALGEBRA.forms if f.text.split("(")[0] in ("Relu", "Transpose", "Concat")),
 )
 
 
@@ -139,7 +139,8 @@ def test_what_ships_is_proved_and_tidy(moves: Generation) -> None:
         ("MatMul(MatMul(x, y), z)", "MatMul(x, MatMul(y, z))", ""),
         ("Relu(Transpose(x, perm=p))", "Transpose(Relu(x), perm=p)", ""),
         ("Relu(Concat(x, y, axis=a))", "Concat(Relu(x), Relu(y), axis=a)", "it adds operators"),
-        ("Concat(Add(x, y), Add(x, y), axis=a)", "Add(Concat(x, x, axis=a), Concat(y, y, axis=a))", "it adds a Concat"),
+        ("Concat(Add(x, y), Add(z, u), axis=a)", "Add(Concat(x, z, axis=a), Concat(y, u, axis=a))", "it adds a Concat"),
+        ("MatMul(x, Add(y, y))", "MatMul(Add(x, x), y)", "it is a special case"),
     ],
 )
 def test_the_policy(left: str, right: str, reason: str) -> None:
@@ -151,7 +152,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     whole = generate([small], work=tmp_path)
     kept = {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
     assert len(kept) == 1
-    again = generate([small, dataclasses.replace(SMALL, after=())], work=tmp_path)
+    again = generate([small, dataclasses.replace(SMALL, after=(), operators=1)], work=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
     assert all(p.stat().st_mtime_ns == changed for p, changed in kept.items())
     assert [r.equation for r in again.rules][: len(whole.rules)] == [r.equation for r in whole.rules]
@@ -166,7 +167,6 @@ def test_parts_of_a_join_are_found() -> None:
     small = dataclasses.replace(PARTS, operators=2)
     equations = {r.equation for r in generate([small]).shipped}
     assert "Get(Split(Concat(x, y, axis=a), axis=a, sizes=s), index=1) => y" in equations
-    assert any(e.startswith("Concat(Get(Split(w, ") for e in equations)
 
 
 def test_raw_candidates_have_the_larger_side_left() -> None:
