@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from egraph_opt.egraph import Selection
+from egraph_opt.egraph import Selection, selection_cost
 from egraph_opt.extraction import Extraction, NoExtractionError, extract
 from egraph_opt.ir import TensorGraph
 from egraph_opt.pipeline.pricing import Prices
@@ -26,12 +26,13 @@ MOST_FAMILIES = 2
 
 @dataclass(frozen=True)
 class Proposal:
-    """A graph, how it was extracted, and the rules behind it."""
+    """A graph, how it was extracted, the rules behind it, and its estimated seconds (all prices, no surcharges)."""
 
     name: str
     graph: TensorGraph
     extraction: Extraction
     rules: dict[str, int]
+    estimated: float
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,8 @@ class Proposer:
         except NoExtractionError:
             return None
         graph = self.frozen.rebuild(found.selection)
-        return Proposal(name, graph, found, self.frozen.rules_behind(found.selection))
+        estimated = selection_cost(self.frozen.egraph, self.prices.seconds, found.selection)
+        return Proposal(name, graph, found, self.frozen.rules_behind(found.selection), estimated)
 
     def _usable(self, forbidden: NDArray[np.bool_]) -> Selection | None:
         original = self.frozen.selection_of_original()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import onnx_ir
 
-from egraph_opt.egraph import selection_cost
 from egraph_opt.errors import BudgetError
 from egraph_opt.onnx_io import Imported, OpsetError, export_model
 from egraph_opt.pipeline.candidates import Proposal, Proposer
@@ -75,12 +74,9 @@ class Chooser:
             except OpsetError:
                 continue
             facts = ModelFacts.of(model)
-            estimated = selection_cost(
-                self.proposer.frozen.egraph, self.proposer.prices.seconds, proposal.extraction.selection
-            )
             row = Candidate(
                 proposal.name,
-                estimated,
+                proposal.estimated,
                 proposal.extraction.lower_bound,
                 str(proposal.extraction.status),
                 facts.nodes,

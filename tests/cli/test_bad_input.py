@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unknown extractor": (("--extractor", "magic"), ("magic", "ilp")),
     "unknown level": (("--numerics", "sloppy"), ("sloppy", "standard")),
     "unknown rule": (("--skip-rules", "no-such-rule"), ("no-such-rule", "rules list")),
-    "unknown rule, only": (("--only-rules", "relu-relu,no-such-rule"), ("no-such-rule",)),
+    "unknown rule, only": (("--only-rules", "relu-idempotent,no-such-rule"), ("no-such-rule",)),
     "no threads": (("--threads", "0"), ("--threads",)),
     "threads in words": (("--threads", "two"), ("--threads",)),
     "no time": (("--time-limit", "0"), ("--time-limit",)),
