@@ -87,7 +87,7 @@ def test_exit_5_and_the_original_in_place(
 ) -> None:
     model = tools.parse(MODELS["dropped operator"])
     (tmp_path / "in.onnx").write_bytes(model.SerializeToString())
-    monkeypatch.setattr(pipeline, "all_rules", lambda: (WRONG["dropped operator"],))
+    monkeypatch.setattr(pipeline, "all_rules", lambda _: (WRONG["dropped operator"],))
     arguments = ["optimize", "in.onnx", "-o", "out.onnx", "--target", "analytic", "--json", "r.json"]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["egraph-opt", *arguments])
