@@ -111,7 +111,7 @@ def check_command(
     file: Path | None = typer.Option(
         None, "--file", metavar="RULES.jsonl", help="Check the rules of this file instead of those that ship."
     ),
-    cases: int = typer.Option(12, help="Random shapes and attributes per rule (records are made with 40)."),
+    cases: int = typer.Option(8, help="Random shapes and attributes per rule (records are made with 40)."),
     seed: int = typer.Option(0, help="Seed of the random shapes."),
     jobs: int = typer.Option(2, min=1, help="Processes."),
 ) -> None:
