@@ -21,6 +21,10 @@ AttrValue = object
 
 Array = NDArray[np.generic]
 
+SPLAT_LIMIT = 2**16
+"""Elements up to which a constant is looked through for a single repeated number."""
+_NO_NUMBERS = ("string", "complex64", "complex128")
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -107,6 +111,16 @@ class TensorGraph:
         (key,) = node.attrs
         assert isinstance(key, int)
         return self.constants[key].load()
+
+    def splat(self, index: int) -> float | None:
+        """The number that every element of a ``Const`` node equals, where there is one; large ones are not read."""
+        type_ = self.types[index]
+        if self.nodes[index].op != "Const" or not isinstance(type_, TensorType) or type_.dtype in _NO_NUMBERS:
+            return None
+        if not 0 < int(str(type_.elements)) <= SPLAT_LIMIT:
+            return None
+        flat = np.asarray(self.value(index)).reshape(-1)
+        return float(flat[0]) if flat.size == 1 or bool((flat == flat[0]).all()) else None
 
     def live(self, roots: Iterable[int] | None = None) -> list[int]:
         """Indices that ``roots`` (the outputs by default) need, in topological order."""

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from egraph_opt.ir import OpaqueType, TensorType, TupleType, Type, evaluate
 from egraph_opt.ops import operator
 from egraph_opt.ops.base import concrete
-from egraph_opt.runtime import Cost, CostModel, Signature
+from egraph_opt.runtime import SECONDS_PER_STORED_BYTE, Cost, CostModel, Signature
 from egraph_opt.saturation import Frozen
 
-SECONDS_PER_STORED_BYTE = 1e-13
-"""Price of a byte of weights: too little to decide against a gain, enough to prefer the smaller of equals."""
 LEAVES = ("Input", "Const", "Get")
 
 

@@ -10,6 +10,8 @@ from egraph_opt.ir import TensorType
 from egraph_opt.ops import operator
 from egraph_opt.runtime.signature import FREE, Signature
 
+SECONDS_PER_STORED_BYTE = 1e-13
+"""Price of a byte of weights: too little to decide against a gain, enough to prefer the smaller of equals."""
 Origin = Literal["free", "model", "measured", "estimated"]
 OnProgress = Callable[[int, int], None]
 

@@ -11,10 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
-import numpy as np
-
 from egraph_opt.errors import BudgetError, EgraphOptError
-from egraph_opt.ir import TensorGraph, TensorType
+from egraph_opt.ir import TensorGraph
 from egraph_opt.rewrites import Rule
 from egraph_opt.saturation.engine import Problem
 from egraph_opt.saturation.frozen import Frozen, freeze
@@ -25,8 +23,6 @@ GRACE = 5.0
 """Seconds past the time limit after which a worker that is still in an iteration is killed."""
 STARTUP = 60.0
 """Seconds that a worker may take to start and load the graph, on top of its time limit."""
-SPLAT_LIMIT = 2**16
-"""Elements up to which a constant is looked through for a single repeated number."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +131,9 @@ def saturate(
 
 
 def problem_of(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collection[int]] = ()) -> Problem:
-    splats: dict[int, float] = {}
-    for index, (node, type_) in enumerate(zip(graph.nodes, graph.types, strict=True)):
-        if node.op != "Const" or not isinstance(type_, TensorType):
-            continue
-        elements = int(str(type_.elements))
-        if 0 < elements <= SPLAT_LIMIT and type_.dtype not in ("string", "complex64", "complex128"):
-            array = np.asarray(graph.value(index)).reshape(-1)
-            if elements == 1 or bool((array == array[0]).all()):
-                splats[index] = float(array[0])
+    """What the worker needs of ``graph``; operators are merged within each of ``sides`` (the whole by default)."""
+    found = {index: graph.splat(index) for index, node in enumerate(graph.nodes) if node.op == "Const"}
+    splats = {index: number for index, number in found.items() if number is not None}
     within = tuple(map(frozenset, sides)) or (frozenset(range(len(graph.nodes))),)
     return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, tuple(rules), within)
 

@@ -14,11 +14,8 @@ from dataclasses import dataclass, field
 
 from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.rewrites import Rule
-from egraph_opt.runtime import Cost, CostModel, Signature
+from egraph_opt.runtime import SECONDS_PER_STORED_BYTE, Cost, CostModel, Signature
 from egraph_opt.search.match import Subject, apply, matches
-
-SECONDS_PER_STORED_BYTE = 1e-13
-"""Price of a byte of weights, as in the e-graph."""
 
 
 @dataclass(frozen=True)

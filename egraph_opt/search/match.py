@@ -15,9 +15,6 @@ from egraph_opt.terms import App, Expr, Number, Pattern, Var
 from egraph_opt.terms.expressions import Environment, Undefined, evaluate
 from egraph_opt.terms.pattern import tensor_names
 
-SPLAT_LIMIT = 2**16
-"""Elements up to which a constant is looked through for a single repeated number."""
-
 
 @dataclass(frozen=True)
 class Match:
@@ -62,14 +59,7 @@ class Subject:
     def splat(self, index: int) -> float | None:
         """The number that all elements of a stored constant equal, if there is one."""
         if index not in self._splats:
-            type_ = self.graph.types[index]
-            value = None
-            if self.graph.nodes[index].op == "Const" and isinstance(type_, TensorType):
-                elements = int(str(type_.elements))
-                if 0 < elements <= SPLAT_LIMIT and type_.dtype in NUMERIC:
-                    flat = np.asarray(self.graph.value(index)).reshape(-1)
-                    value = float(flat[0]) if bool((flat == flat[0]).all()) else None
-            self._splats[index] = value
+            self._splats[index] = self.graph.splat(index)
         return self._splats[index]
 
 
