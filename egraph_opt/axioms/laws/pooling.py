@@ -50,6 +50,7 @@ _AVERAGES = (
         "AveragePool(x, kernel=k, strides=s, pads=plus(p, spatial(q)), dilations=d, ceil_mode=0, count_include_pad=1)",
         "min(spatial(q)) >= 0",
         "min(minus(k + k, plus(p, spatial(q)))) > 0",
+        "max(d) == 1",  # else a window may step over all that is no padding
         float_class="exact",
     ),
     _law(
