@@ -76,7 +76,7 @@ def test_a_goal_without_its_condition_is_not_shown_by_the_same_proof() -> None:
         (Instance("add-turns", (("x", "x"),)), "has the variables"),
         (Instance("add-turns", (("x", "x"), ("y", "y"), ("z", "z"))), "has the variables"),
         (Instance("add-turns", (("x", "x"), ("y", "x + y"))), "no term"),
-        (Instance("add-turns", (("x", "x"), ("y", "("))), ""),
+        (Instance("add-turns", (("x", "x"), ("y", "("))), "was never closed"),
         (Instance("add-turns", (("x", "x"), ("y", "nowhere"))), "no tensor"),
         (Instance("linear", (("x", "x"), ("y", "y"), ("z", "x"))), "does not hold"),
     ],
