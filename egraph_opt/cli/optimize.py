@@ -17,6 +17,7 @@ from egraph_opt.cli.console import ProgressLine, parse_shapes, split_names, stde
 from egraph_opt.cli.show import show_report
 from egraph_opt.egraph.serialize import write_egraph
 from egraph_opt.errors import EgraphOptError, UsageError
+from egraph_opt.extraction import extractors
 from egraph_opt.onnx_io import load_model, save_model
 from egraph_opt.pipeline import Options, Outcome, Run
 
@@ -29,7 +30,9 @@ def optimize_command(
         None, "-o", "--output", metavar="OUT", help="Where to write; without it, only report."
     ),
     target: str = typer.Option("ort-cpu", help="Whose costs count: ort-cpu (measured), analytic[:h100], cuda[:h100]."),
-    extractor: str = typer.Option("ilp", help="How the cheapest graph is picked: ilp, dag-greedy, tree-greedy."),
+    extractor: str = typer.Option(
+        "ilp", help=f"How the cheapest graph is picked: {', '.join(e.name for e in extractors())}."
+    ),
     numerics: str = typer.Option("standard", help="What rewrites may do to rounding: exact, standard, fast."),
     effort: str = typer.Option(
         "standard", help="Which rules load: standard; thorough (also those that enlarge the e-graph: small models)."

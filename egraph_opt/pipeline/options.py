@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egraph_opt.errors import UsageError
-from egraph_opt.extraction import extractors, get_extractor
+from egraph_opt.extraction import get_extractor
 from egraph_opt.rewrites import Effort, Numerics
 from egraph_opt.runtime import get_cost_model
 
@@ -95,8 +95,3 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
-
-
-def extractor_names() -> tuple[str, ...]:
-    """Names for ``Options.extractor``."""
-    return tuple(e.name for e in extractors())
