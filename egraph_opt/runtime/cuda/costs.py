@@ -13,10 +13,10 @@ from typing import ClassVar
 from egraph_opt.errors import UsageError
 from egraph_opt.runtime.analytic import Analytic
 from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, work
-from egraph_opt.runtime.cuda.emit import MOVERS
 from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
 from egraph_opt.runtime.cuda.fitted import Fitted
 from egraph_opt.runtime.cuda.measure import measure, scope_here, signature_of
+from egraph_opt.runtime.cuda.movers import MOVERS
 from egraph_opt.runtime.database import CostDatabase, Entry
 from egraph_opt.runtime.signature import FREE, Signature
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from egraph_opt.ir import TensorGraph, TensorType
-from egraph_opt.runtime.cuda.emit import LOOPS, MOVERS, REDUCED, reduced_axes
+from egraph_opt.runtime.cuda.attention import attention_fits
 from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
-from egraph_opt.runtime.cuda.kernels import ROWS, attention_fits
+from egraph_opt.runtime.cuda.kernels import ROWS
+from egraph_opt.runtime.cuda.loops import LOOPS, REDUCED, reduced_axes
+from egraph_opt.runtime.cuda.movers import MOVERS
 
 Kind = Literal["leaf", "element", "move", "branch", "row", "reduction", "window", "dot", "dense", "other"]
 PLAIN_MOVES = frozenset({"Transpose", "Reshape", "Slice", "Get", "Split", "Expand", "Tile"})

@@ -1,4 +1,4 @@
-"""Generated kernels: one loop over the elements of a value, one row per block, dot products, attention."""
+"""Generated kernels: one loop over the elements of a value, one row per block, dot products."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ from dataclasses import dataclass, field
 
 from egraph_opt.ir import TensorGraph
 from egraph_opt.ops.base import integer
-from egraph_opt.runtime.cuda.emit import (
-    REDUCED,
-    Emitter,
-    Index,
-    at,
-    integer_let,
-    reduced_axes,
-    reduction_index,
-    reduction_start,
-    unravel,
-)
+from egraph_opt.runtime.cuda.emit import Emitter, Index, at, integer_let, unravel
 from egraph_opt.runtime.cuda.expressions import COMPUTED, STORED, literal
+from egraph_opt.runtime.cuda.loops import LOOPED, REDUCED, reduced_axes, reduction_index, reduction_start
+from egraph_opt.runtime.cuda.movers import MOVES
 from egraph_opt.runtime.cuda.steps import Generated
 from egraph_opt.runtime.cuda.views import View
 
@@ -41,7 +33,7 @@ class Code:
     parts: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def emitter(self) -> Emitter:
-        return Emitter(self.graph, self.stored, self.prepared, self.parts)
+        return Emitter(self.graph, self.stored, self.prepared, {**MOVES, **LOOPED}, self.parts)
 
     # --- element by element
 
@@ -54,7 +46,7 @@ class Code:
         count = target.elements
         threads = min(_THREADS, 32 * -(-count // 32))
         head = [f"const int flat = blockIdx.x * {threads} + threadIdx.x;", f"if (flat >= {count}) return;"]
-        return _finished(e, head, title, -(-count // threads), threads, target)
+        return finished(e, head, title, -(-count // threads), threads, target)
 
     # --- row by row
 
@@ -107,7 +99,7 @@ class Code:
             else "const int row = blockIdx.x;"
         )
         head = [lane, row, f"if (row >= {count}) return;"]
-        return _finished(e, head, title, -(-count // per_block), threads * per_block, target)
+        return finished(e, head, title, -(-count // per_block), threads * per_block, target)
 
     def reduction(self, root: int, anchor: int, target: View, title: str) -> Generated:
         """A reduction over many elements: a block of 8 warps per element of the result, or, where neighbours in memory
@@ -147,7 +139,7 @@ class Code:
         value = e.let(dtype, end.format(a="total", n=f"({t}){length}"))
         e.bind(anchor, own, value)
         e.store(target, own, value if root == anchor else e.compute(root, own))
-        return _finished(e, [], title, -(-count // lanes), lanes * shares, target)
+        return finished(e, [], title, -(-count // lanes), lanes * shares, target)
 
     # --- dot products
 
@@ -202,131 +194,7 @@ class Code:
             e.lines.append(f"sums[{number}] = {terms};")
         e.lines += after
         e.store(target, index, value)
-        return _finished(e, [], title, -(-target.elements // per), 32 * warps, target, DOT)
-
-    # --- attention
-
-    def attention(self, anchors: tuple[int, int, int], target: View, title: str) -> Generated:
-        """``softmax(f(q @ k)) @ v`` with ``f`` element by element; one block per batch entry and 8 rows of q.
-
-        Args:
-            anchors: the nodes of the first product, the softmax and the second product: q (*batch, M, D), k (*batch, D,
-                S), v (*batch, S, V), where batch axes of size 1 are repeated.
-        """
-        first, soft, second = anchors
-        e = self.emitter()
-        let = integer_let(e)
-        q, k = self.graph.nodes[first].operands
-        v = self.graph.nodes[second].operands[1]
-        (*batch, m, wide), depth, length = target.shape, at(e, q)[-1], at(e, k)[-1]
-        straight = self.stored(k)
-        rows, tiles, strips = 8, -(-m // 8), -(-wide // 64)
-        both = _attention_bytes(depth, length, wide, tiles=2) <= _SHARED  # v is loaded while k is: one wait less
-        e.lines += [
-            f"__shared__ __align__(16) float q[{rows}][{_padded(depth)}];",
-            f"__shared__ __align__(16) float tile[{1 + both}][64][{_padded(max(depth, 64 * strips))}];",
-            f"__shared__ __align__(16) float p[{rows}][{_padded(length)}];",
-            f"const int tid = threadIdx.x, m0 = (blockIdx.x % {tiles}) * {rows}, batch = blockIdx.x / {tiles};",
-            "const int column = tid & 63, row = tid >> 6;",
-        ]
-        outer = unravel("batch", batch, range(len(batch)), let)
-
-        def own(node: int, *inner: str) -> Index:
-            shape = at(e, node)
-            index = (*outer, *inner)[-len(shape) :]
-            return tuple("0" if n == 1 else i for i, n in zip(index, shape, strict=True))
-
-        def fill(name: str, count: int, inner: int, node: int, place: Callable[[str, str], Index], limit: str) -> None:
-            turned = node == k and straight is not None and straight.strides[-1] == 1
-            a, b = (count, "%/") if turned else (inner, "/%")  # neighbours in memory go to neighbouring threads
-            total = count * inner
-            e.lines.append("#pragma unroll")
-            e.enter(f"for (int t = 0; t < {-(-total // 256)}; t++)")
-            e.lines.append(f"const int n = tid + t * 256, r = n {b[0]} {a}, c = n {b[1]} {a};")
-            e.lines.append("float value = 0;")
-            e.enter(f"if ({limit}{f' && n < {total}' if total % 256 else ''})")
-            e.lines.append(f"value = {e.value(node, place('r', 'c'))};")
-            e.leave()
-            e.lines.append(f"{f'if (n < {total}) ' if total % 256 else ''}{name}[r][c] = value;")
-            e.leave()
-
-        def fill_v(name: str) -> None:
-            fill(name, 64, wide, v, lambda r, c: own(v, let(f"s0 + {r}"), c), f"s0 + r < {length}")
-
-        fill("q", rows, depth, q, lambda r, c: own(q, let(f"m0 + {r}"), c), f"m0 + r < {m}")
-        early = both and length <= 64
-        e.enter(f"for (int s0 = 0; s0 < {length}; s0 += 64)")
-        e.lines.append("__syncthreads();")
-        fill("tile[0]", 64, depth, k, lambda r, c: own(k, c, let(f"s0 + {r}")), f"s0 + r < {length}")
-        if early:
-            fill_v("tile[1]")
-        e.lines.append("__syncthreads();")
-        e.lines.append(f"float sum[{rows // 4}] = {{}};")
-        e.lines.append(f"_Pragma(\"unroll\") for (int d = 0; d < {depth}; d++) "
-                       f"_Pragma(\"unroll\") for (int r = 0; r < {rows // 4}; r++) "
-                       f"sum[r] += q[row + 4 * r][d] * tile[0][column][d];")  # fmt: skip
-        e.lines.append("#pragma unroll")
-        e.enter(f"for (int r = 0; r < {rows // 4}; r++)")
-        e.lines.append("const int i = m0 + row + 4 * r, j = s0 + column;")
-        e.enter(f"if (i < {m} && j < {length})")
-        score_index: Index = (*outer, "0" if m == 1 else "i", "0" if length == 1 else "j")
-        alpha = self.graph.nodes[first].attrs[2] if self.graph.nodes[first].op == "Gemm" else 1.0
-        e.bind(first, score_index, "sum[r]" if alpha == 1 else f"(sum[r] * {literal(alpha, 'float32')})")
-        e.lines.append(f"p[row + 4 * r][j] = {e.value(self.graph.nodes[soft].operands[0], score_index)};")
-        e.leave()
-        e.leave()
-        e.leave()
-        e.lines.append("__syncthreads();")
-        e.enter("")
-        e.lines += [
-            "const int r = tid >> 5, lane = tid & 31; float high = -INF, total = 0;",
-            f"for (int j = lane; j < {length}; j += 32) high = larger(high, p[r][j]);",
-            "high = warp_max(high);",
-            f"for (int j = lane; j < {length}; j += 32) {{ p[r][j] = exp(p[r][j] - high); total += p[r][j]; }}",
-            "total = 1.f / warp_sum(total);",
-            f"for (int j = lane; j < {length}; j += 32) p[r][j] *= total;",
-        ]
-        e.leave()
-        e.lines.append(f"float out[{rows // 4}][{strips}] = {{}};")
-        e.enter(f"for (int s0 = 0; s0 < {length}; s0 += 64)")
-        e.lines.append("__syncthreads();")
-        if not early:
-            fill_v("tile[0]")
-            e.lines.append("__syncthreads();")
-        e.lines.append(f"const int end = min(64, {length} - s0);")
-        bound = "64" if length % 64 == 0 else "end"
-        e.lines.append("#pragma unroll 16")
-        e.lines.append(f"for (int s = 0; s < {bound}; s++) "
-                       f"_Pragma(\"unroll\") for (int c = 0; c < {strips}; c++) "
-                       f"_Pragma(\"unroll\") for (int r = 0; r < {rows // 4}; r++) "
-                       f"out[r][c] += p[row + 4 * r][s0 + s] * tile[{int(early)}][s][column + 64 * c];")  # fmt: skip
-        e.leave()
-        e.lines.append(f'_Pragma("unroll") for (int c = 0; c < {strips}; c++)')
-        e.enter(f'_Pragma("unroll") for (int r = 0; r < {rows // 4}; r++)')
-        e.lines.append("const int i = m0 + row + 4 * r, j = column + 64 * c;")
-        e.enter(f"if (i < {m} && j < {wide})")
-        e.store(target, (*outer, "0" if m == 1 else "i", "0" if wide == 1 else "j"), "out[r][c]")
-        e.leave()
-        e.leave()
-        return _finished(e, [], title, math.prod(batch) * tiles, 256, target)
-
-
-_SHARED = 48 * 1024
-
-
-def attention_fits(depth: int, length: int, wide: int) -> bool:
-    """Whether the attention kernel's shared memory holds these sizes, and does not lose to matrix units."""
-    return _attention_bytes(depth, length, wide, tiles=1) <= _SHARED and length <= 256 and max(depth, wide) <= 128
-
-
-def _attention_bytes(depth: int, length: int, wide: int, *, tiles: int) -> int:
-    width = _padded(max(depth, 64 * -(-wide // 64)))
-    return 4 * (8 * _padded(depth) + tiles * 64 * width + 8 * _padded(length))
-
-
-def _padded(size: int) -> int:
-    """A row length in floats that is a multiple of 4 and keeps rows in different banks."""
-    return -(-size // 4) * 4 + 4
+        return finished(e, [], title, -(-target.elements // per), 32 * warps, target, DOT)
 
 
 def _shares(dots: int, length: int, count: int) -> tuple[int, int]:
@@ -422,7 +290,7 @@ def _normalised(e: Emitter, anchor: int, index: Index, value: str) -> str:
     return e.let(dtype, value)
 
 
-def _finished(
+def finished(
     e: Emitter, head: Sequence[str], title: str, grid: int, block: int, target: View, extra: str = ""
 ) -> Generated:
     """The statements of an emitter as a kernel."""

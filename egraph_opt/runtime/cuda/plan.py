@@ -12,6 +12,7 @@ import numpy as np
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import Node, TensorGraph, TensorType
 from egraph_opt.ops.base import Array, integer, ints
+from egraph_opt.runtime.cuda.attention import attention
 from egraph_opt.runtime.cuda.expressions import STORED
 from egraph_opt.runtime.cuda.fuse import Dense, Fusion, fused
 from egraph_opt.runtime.cuda.kernels import Code
@@ -371,7 +372,7 @@ class _Planner:
         return view if good else self.relaid(node, view, channels_last(len(view.shape)))
 
     def _attention(self, root: int, nodes: tuple[int, int, int]) -> None:
-        self.steps.append(self.code.attention(nodes, self._target(root), self._say(root, *nodes[:2])))
+        self.steps.append(attention(self.code, nodes, self._target(root), self._say(root, *nodes[:2])))
 
     # --- outputs and words
 
