@@ -68,6 +68,7 @@ class Operator:
     outputs: int | None = 1  # None: the attributes decide, and the type is a TupleType
     ring: Literal["exact", "oracle", "no"] = "no"
     preserves_type: bool = False  # element-wise on one operand: the result has its type, whatever that is
+    rearranges: bool = False  # every element of the result is an element of an operand
     min_opset: int = 9
     onnx_names: tuple[str, ...] = ()  # ONNX operators of the default domain that ``from_onnx`` understands
 
@@ -110,6 +111,13 @@ class Operator:
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         """Arithmetic operations for static types; one per element of the result by default."""
         return math.prod(result.numbers()) if isinstance(result, TensorType) else 0
+
+    def magnitude(self, attrs: Attrs, types: Types, largest: Sequence[float]) -> float:
+        """A number that no element of the result exceeds in magnitude, where none of operand i exceeds ``largest[i]``.
+
+        Infinite where only the value itself tells; rounding is not counted.
+        """
+        return max(largest) if self.rearranges else math.inf
 
     def moves_data(self, attrs: Attrs) -> bool:
         """False when a runtime can answer without touching the elements (a reshape)."""

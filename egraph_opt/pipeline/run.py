@@ -88,8 +88,9 @@ class Run:
             UsageError: an option does not fit the model.
         """
         self._start = time.monotonic()
-        with Worker() as worker:  # its imports run while the model is read
+        with Worker() as worker:  # it starts and compiles the rules while the model is read
             self._prepare()
+            worker.prepare(self.rules)
             with self._stage("import"):
                 imported = self._import()
             with self._stage("saturate"):

@@ -22,8 +22,6 @@ EVALUATE_LIMIT = 256 * 2**20
 CANCELLED_BITS = 10
 """Folding a reassociated sum is refused where it loses more bits than this to cancellation."""
 
-MOVERS = frozenset({"Reshape", "Transpose", "Expand", "Concat", "Split", "Get", "Slice", "Tile", "Gather"})
-"""Operators that pass elements on as they are; an infinity among those is the model's own."""
 SAFE = {"float16": 3e4, "bfloat16": 1e38, "float32": 1e38, "float64": 1e307}
 """Magnitudes, by dtype, below which a value is known to be finite without being computed."""
 
@@ -150,13 +148,14 @@ class ConstantFolder:
     def _is_unsafe(self, enode: ENode) -> bool:
         """Whether this is arithmetic on an infinity or a NaN, or that has one as its result."""
         type_ = self.class_types[enode.cls]
-        if enode.op in MOVERS or not isinstance(type_, TensorType) or type_.dtype not in SAFE:
+        rearranges = operator(enode.op).rearranges  # an infinity among those elements is the model's own
+        if rearranges or not isinstance(type_, TensorType) or type_.dtype not in SAFE:
             return False
         largest = [self._largest(c) for c in enode.operands]
         if not np.isfinite(largest).all():
             return True
-        estimate = _estimate(enode.op, largest)
-        return estimate > SAFE[type_.dtype] and not np.isfinite(_magnitude(self._apply(enode)))
+        estimate = self._estimate(enode, largest)
+        return not estimate <= SAFE[type_.dtype] and not np.isfinite(_magnitude(self._apply(enode)))
 
     def _largest(self, cls: int) -> float:
         """A magnitude that no element of a constant class exceeds; infinite or NaN where an element is."""
@@ -164,10 +163,15 @@ class ConstantFolder:
             enode, type_ = self.enodes[self.recipe[cls]], self.class_types[cls]
             estimate = np.inf
             if enode.op != "Const" and isinstance(type_, TensorType):
-                estimate = _estimate(enode.op, [self._largest(c) for c in enode.operands])
+                estimate = self._estimate(enode, [self._largest(c) for c in enode.operands])
                 estimate = estimate if estimate <= SAFE.get(type_.dtype, 0.0) else np.inf
             self._bounds[cls] = estimate if np.isfinite(estimate) else _magnitude(self.value(cls))
         return self._bounds[cls]
+
+    def _estimate(self, enode: ENode, largest: Sequence[float]) -> float:
+        """The largest magnitude of a result, from those of the operands; infinite where that takes a closer look."""
+        types = [self.class_types[c] for c in enode.operands]
+        return operator(enode.op).magnitude(enode.attrs, types, largest)  # type: ignore[arg-type]
 
     def _apply(self, enode: ENode) -> Array | tuple[Array, ...]:
         with np.errstate(all="ignore"):
@@ -185,16 +189,6 @@ class ConstantFolder:
             total = np.abs(x + y if enode.op == "Add" else x - y)
             terms = np.maximum(np.abs(x), np.abs(y))
             return bool(np.any(np.isfinite(terms) & (terms > total * 2.0**CANCELLED_BITS)))
-
-
-def _estimate(op: str, operands: Sequence[float]) -> float:
-    """The largest magnitude of a result, from those of the operands; infinite where that takes a closer look."""
-    with np.errstate(all="ignore"):
-        if op == "Mul":
-            return float(np.prod(np.asarray(operands, np.float64)))
-        if op in ("Add", "Sub"):
-            return float(np.sum(np.asarray(operands, np.float64)))
-        return max(operands) if op in MOVERS and operands else np.inf
 
 
 def _magnitude(value: Array | tuple[Array, ...]) -> float:

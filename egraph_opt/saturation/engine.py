@@ -27,7 +27,7 @@ MATCH_LIMIT = 5_000
 
 @dataclass(frozen=True)
 class Problem:
-    """What the worker gets: a graph without its weights, and the rules.
+    """What the worker gets: a graph without its weights.
 
     Attributes:
         splats: for ``Const`` nodes all of whose elements are one number: that number, by node index.
@@ -39,27 +39,26 @@ class Problem:
     types: tuple[Type, ...]
     outputs: tuple[int, ...]
     splats: dict[int, float]
-    rules: tuple[Rule, ...]
     sides: tuple[frozenset[int], ...]
 
 
 @dataclass
 class Engine:
-    """The e-graph of one problem.
+    """One e-graph and its rules, which are compiled before the graph is known; ``load`` puts the graph in.
 
     Raises:
         IllTyped: never; a node that cannot be typed is simply not part of a snapshot.
     """
 
-    problem: Problem
+    rules: tuple[Rule, ...]
     ids: Interner = field(default_factory=Interner)
     types: Interner = field(default_factory=Interner)
     splats: Interner = field(default_factory=Interner)
 
     def __post_init__(self) -> None:
         self.egraph = bindings.EGraph(no_decomp=True)
-        plain = [rule for rule in self.problem.rules if len(rule.lhs) == 1]
-        self.rules = tuple(plain) + tuple(rule for rule in self.problem.rules if len(rule.lhs) > 1)
+        plain = [rule for rule in self.rules if len(rule.lhs) == 1]
+        self.rules = tuple(plain) + tuple(rule for rule in self.rules if len(rule.lhs) > 1)
         program = emit(plain, self.ids)
         self.questions = program.questions
         self.literals = program.literals
@@ -67,17 +66,23 @@ class Engine:
         self.constructors: list[Constructor] = []
         self._signatures: dict[str, dict[tuple[int, ...], int | None]] = {}
         self._pending: list[str] = []
-        self._extra = len(self.problem.nodes)
-        self.sizes: list[int] = [len(self.problem.nodes)]
         self._merged: set[tuple[int, ...]] = set()
-        self._run(PRELUDE + self._leaves())
-        self._declare({(n.op, len(n.operands)) for n in self.problem.nodes if n.op not in LEAVES})
+        self._run(PRELUDE)
         self._declare(set(program.constructors) | {("Get", 1)})
         self._run(program.text)
-        self._load()
-        self._settle()
 
     # --- loading
+
+    def load(self, problem: Problem) -> Engine:
+        """Puts the graph in, once; returns the engine itself."""
+        self.problem = problem
+        self._extra = len(problem.nodes)
+        self.sizes: list[int] = [len(problem.nodes)]
+        self._run(self._leaves())
+        self._declare({(n.op, len(n.operands)) for n in problem.nodes if n.op not in LEAVES})
+        self._add()
+        self._settle()
+        return self
 
     def _leaves(self) -> str:
         arities = {len(n.operands) for n in self.problem.nodes if n.op == "Opaque"}
@@ -89,7 +94,7 @@ class Engine:
         self.constructors += new
         self._run(declare(new))
 
-    def _load(self) -> None:
+    def _add(self) -> None:
         lines: list[str] = []
         for index, (node, type_) in enumerate(zip(self.problem.nodes, self.problem.types, strict=True)):
             operands = [f"(node {i})" for i in node.operands]

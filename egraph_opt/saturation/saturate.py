@@ -62,9 +62,11 @@ class Saturation:
 
 
 class Worker:
-    """A worker process that is started early, so that its imports overlap with other work."""
+    """A worker process that is started early, so that its imports and its rules overlap with other work."""
 
     def __init__(self) -> None:
+        self._rules: tuple[Rule, ...] | None = None
+        self._sender: threading.Thread | None = None
         self.process = subprocess.Popen(
             [sys.executable, "-m", "egraph_opt.saturation.worker"],
             stdin=subprocess.PIPE,
@@ -72,11 +74,37 @@ class Worker:
             stderr=subprocess.PIPE,
         )
 
+    def prepare(self, rules: Sequence[Rule]) -> None:
+        """Sends the rules ahead of the graph, without waiting for the worker to take them."""
+        if self._rules == tuple(rules):
+            return
+        self._rules = tuple(rules)
+        self._send(self._rules)
+
+    def begin(self, job: Job) -> BinaryIO:
+        """Sends the job; the stream of the worker's answers."""
+        self._send(job)
+        return cast(BinaryIO, self.process.stdout)
+
+    def _send(self, message: object) -> None:
+        before = self._sender
+
+        def send() -> None:
+            if before is not None:
+                before.join()
+            with contextlib.suppress(OSError, ValueError):  # gone or closed: its answers say so
+                write(cast(BinaryIO, self.process.stdin), message)
+
+        self._sender = threading.Thread(target=send, daemon=True)
+        self._sender.start()
+
     def close(self) -> None:
         """Ends the process, if it still runs, and its pipes."""
         with contextlib.suppress(OSError):
             self.process.kill()
         self.process.wait()
+        if self._sender is not None:
+            self._sender.join()  # a write ends with the reader
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -101,7 +129,8 @@ def saturate(
 ) -> Saturation:
     """Every graph that ``rules`` make equal to ``graph``, within ``limits``.
 
-    The worker may run out of time or memory, crash or be killed: the e-graph of its last finished iteration is kept.
+    The worker may run out of time or memory, crash or be killed: the e-graph of its last snapshot is kept, which is
+    that of the last finished iteration or not much older.
     Where the graph is several graphs in one, ``sides`` holds the nodes of each: operators that share an operand are
     merged within a side, as they would be without the other.
 
@@ -111,9 +140,8 @@ def saturate(
     limits = limits or Limits()
     start = time.monotonic()
     with worker or Worker() as running:
-        snapshot, iterations, reason, detail = _converse(
-            running, Job(problem_of(graph, rules, sides), limits), on_progress
-        )
+        running.prepare(rules)
+        snapshot, iterations, reason, detail = _converse(running, Job(problem_of(graph, sides), limits), on_progress)
     if snapshot is None:
         if reason == StopReason.FAILED:
             raise EgraphOptError(f"the saturation worker failed before it had the graph: {detail}")
@@ -130,19 +158,18 @@ def saturate(
     return Saturation(frozen, report)
 
 
-def problem_of(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collection[int]] = ()) -> Problem:
+def problem_of(graph: TensorGraph, sides: Sequence[Collection[int]] = ()) -> Problem:
     """What the worker needs of ``graph``; operators are merged within each of ``sides`` (the whole by default)."""
     found = {index: graph.splat(index) for index, node in enumerate(graph.nodes) if node.op == "Const"}
     splats = {index: number for index, number in found.items() if number is not None}
     within = tuple(map(frozenset, sides)) or (frozenset(range(len(graph.nodes))),)
-    return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, tuple(rules), within)
+    return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, within)
 
 
 def _converse(
     worker: Worker, job: Job, on_progress: Callable[[IterationReport], None] | None
 ) -> tuple[Snapshot | None, list[IterationReport], StopReason, str]:
     process = worker.process
-    stdin, stdout = cast(BinaryIO, process.stdin), cast(BinaryIO, process.stdout)
     timed_out = threading.Event()
 
     def kill() -> None:
@@ -158,12 +185,11 @@ def _converse(
     iterations: list[IterationReport] = []
     reason: StopReason | None = None
     try:
-        with contextlib.suppress(BrokenPipeError):
-            write(stdin, job)
+        stdout = worker.begin(job)
         while (message := read(stdout)) is not None:
             match message:
-                case ("iteration", report, Snapshot() as fresh):
-                    snapshot = fresh
+                case ("iteration", report, fresh):
+                    snapshot = cast(Snapshot | None, fresh) or snapshot
                     if report is None:  # the graph is in: from here on the limit itself counts
                         timer.cancel()
                         timer = threading.Timer(job.limits.seconds + GRACE, kill)
@@ -172,7 +198,8 @@ def _converse(
                         iterations.append(report)
                         if on_progress:
                             on_progress(report)
-                case ("done", StopReason() as why):
+                case ("done", StopReason() as why, fresh):
+                    snapshot = cast(Snapshot | None, fresh) or snapshot
                     reason = why
                     break
                 case _:

@@ -1,23 +1,28 @@
 """The worker process: ``python -m egraph_opt.saturation.worker``.
 
-Reads one pickled job from stdin, writes one pickled message per iteration to stdout: ``("iteration", report,
-    snapshot)``, and at the end ``("done", stop reason)``. The parent is the only one who ever talks to it, over pipes
-    that it made itself.
+Reads pickles from stdin: rules, which it compiles at once, then one job. Writes pickles to stdout: ``("iteration",
+report, snapshot)`` for every round, where most small rounds have no snapshot, and at the end ``("done", stop reason,
+snapshot)``. The parent is the only one who ever talks to it, over pipes that it made itself.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import pickle
 import struct
 import sys
 import time
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
+from egraph_opt.rewrites import Rule
 from egraph_opt.saturation.engine import Engine, Problem
 from egraph_opt.saturation.snapshot import StopReason
+
+SNAPSHOT_EVERY = 20
+"""Times its own cost that lies between two snapshots."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +70,32 @@ def read(stream: BinaryIO) -> object | None:
     return pickle.loads(data) if len(data) == length else None  # noqa: S301 - the peer is our own child or parent
 
 
-def saturate(job: Job, out: BinaryIO) -> StopReason:
-    """Runs iterations until a limit; sends a snapshot after each."""
+def saturate(engine: Engine, job: Job, out: BinaryIO) -> None:
+    """Runs iterations until a limit. Sends a snapshot after the first, and after each that leaves no more than a small
+    part of the time to taking them: what is lost if the worker dies is less than that many snapshots take."""
     start = time.monotonic()
-    engine = Engine(job.problem)
+    engine.load(job.problem)
     write(out, ("iteration", None, engine.snapshot()))
+    taken, cost = -math.inf, 0.0
+    reason = StopReason.ITERATIONS
     for round_ in range(job.limits.iterations):
         if time.monotonic() - start > job.limits.seconds:
-            return StopReason.TIME
+            reason = StopReason.TIME
+            break
         report = engine.iterate(merge=round_ < job.limits.merge_rounds)
         if not report.changed:
-            return StopReason.MATCHES if report.damped else StopReason.SATURATED
-        write(out, ("iteration", report, engine.snapshot()))
+            reason = StopReason.MATCHES if report.damped else StopReason.SATURATED
+            break
+        begin, snapshot = time.monotonic(), None
+        if begin - taken >= SNAPSHOT_EVERY * cost:
+            snapshot = engine.snapshot()
+            taken = time.monotonic()
+            cost = taken - begin
+        write(out, ("iteration", report, snapshot))
         if report.nodes > job.limits.nodes:
-            return StopReason.NODES
-    return StopReason.ITERATIONS
+            reason = StopReason.NODES
+            break
+    write(out, ("done", reason, engine.snapshot()))
 
 
 def _is_full(limit: int | None) -> bool:
@@ -98,21 +114,28 @@ def main() -> None:
     """Entry point of the worker."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not reach the pipe
-    job = read(sys.stdin.buffer)
-    assert isinstance(job, Job)
+    job = engine = None
+    while not isinstance(job, Job):
+        match message := read(sys.stdin.buffer):
+            case None:  # the parent changed its mind
+                return
+            case Job():
+                job = message
+            case _:
+                engine = Engine(cast(tuple[Rule, ...], message))
+    assert engine is not None
     if job.limits.memory is not None:
         with contextlib.suppress(ImportError, ValueError, OSError):
             import resource
 
             resource.setrlimit(resource.RLIMIT_AS, (job.limits.memory, job.limits.memory))
     try:
-        reason = saturate(job, out)
+        saturate(engine, job, out)
     except Exception as error:
         # out of memory shows as MemoryError or, deep inside a parser or a library, as almost anything else
         if not (isinstance(error, MemoryError) or _is_full(job.limits.memory)):
             raise
-        reason = StopReason.MEMORY
-    write(out, ("done", reason))
+        write(out, ("done", StopReason.MEMORY, None))
 
 
 if __name__ == "__main__":

@@ -142,6 +142,9 @@ class Conv(Operator):
         assert isinstance(result, TensorType)
         return 2 * math.prod(result.numbers()) * math.prod(types[1].numbers()[1:])
 
+    def magnitude(self, attrs: Attrs, types: Types, largest: Sequence[float]) -> float:
+        return math.prod(types[1].numbers()[1:]) * largest[0] * largest[1] + sum(largest[2:])
+
 
 class FusedConv(Conv):
     """A convolution and the activation that ONNX Runtime runs inside its kernel; written to ONNX as the two nodes.
@@ -153,6 +156,9 @@ class FusedConv(Conv):
     params = (*Conv.params, Param("activation"), Param("parameters"))
     ring = "no"
     onnx_names = ()
+
+    def magnitude(self, attrs: Attrs, types: Types, largest: Sequence[float]) -> float:
+        return math.inf
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         inner = super().infer(attrs[:4], types)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -93,9 +94,10 @@ class Binary(Operator):
         result: str | None = None,
         weight: int = 1,
         fold: bool = False,
+        magnitude: Callable[[float, float], float] | None = None,
     ) -> None:
         self.name, self.function, self.ring, self.dtypes = name, function, ring, dtypes
-        self.result, self.weight, self.fold = result, weight, fold
+        self.result, self.weight, self.fold, self._magnitude = result, weight, fold, magnitude
         self.onnx_names = (name, "Sum") if name == "Add" else (name,)
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
@@ -130,6 +132,9 @@ class Binary(Operator):
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return self.weight * super().flops(attrs, types, result)
+
+    def magnitude(self, attrs: Attrs, types: Types, largest: Sequence[float]) -> float:
+        return self._magnitude(*largest) if self._magnitude else math.inf
 
 
 class Clip(Operator):
@@ -302,9 +307,9 @@ OPERATORS = (
     Unary("Mish", lambda x: x * np.tanh(_softplus(x)), weight=12, min_opset=18),
     Unary("Not", np.logical_not, dtypes=_BOOL),
     Gelu(),
-    Binary("Add", np.add, ring="exact", fold=True),
-    Binary("Sub", np.subtract, ring="exact"),
-    Binary("Mul", np.multiply, ring="exact"),
+    Binary("Add", np.add, ring="exact", fold=True, magnitude=operator.add),
+    Binary("Sub", np.subtract, ring="exact", magnitude=operator.add),
+    Binary("Mul", np.multiply, ring="exact", magnitude=operator.mul),
     Binary("Div", _divide, weight=2),
     Binary("Pow", np.power, dtypes=FLOATS, weight=8),
     Binary("Min", np.minimum, fold=True),

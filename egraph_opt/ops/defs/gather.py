@@ -31,6 +31,7 @@ class GatherBase(Operator):
     params = (Param("axis", "int"),)
     arity = (2, 2)
     ring = "exact"
+    rearranges = True
 
     def limits(self, attrs: Attrs, types: Types) -> tuple[tuple[int, int] | None, ...]:
         """Indices reach from ``-n`` to ``n - 1``."""

@@ -15,6 +15,7 @@ class Get(Operator):
     name = "Get"
     params = (Param("index", "int"),)
     ring = "exact"
+    rearranges = True
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         items = getattr(types[0], "items", None)

@@ -70,6 +70,9 @@ class MatMul(Operator):
         assert isinstance(result, TensorType)
         return 2 * math.prod(result.numbers()) * types[0].numbers()[-1]
 
+    def magnitude(self, attrs: Attrs, types: Types, largest: Sequence[float]) -> float:
+        return types[0].numbers()[-1] * largest[0] * largest[1]
+
 
 def _partner(rng: Rng, shape: tuple[int, ...], left: bool) -> tuple[int, ...]:
     """The shape of a matrix that multiplies ``shape`` from the left or the right; batch axes equal, dropped or 1."""
@@ -153,6 +156,12 @@ class Gemm(Operator):
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         assert isinstance(result, TensorType)
         return 2 * math.prod(types[0].numbers()) * result.numbers()[1]
+
+    def magnitude(self, attrs: Attrs, types: Types, largest: Sequence[float]) -> float:
+        trans_a, _, alpha, beta = attrs
+        inner = types[0].numbers()[0 if trans_a else 1]
+        bias = abs(float(str(beta))) * largest[2] if len(largest) == 3 else 0.0
+        return abs(float(str(alpha))) * inner * largest[0] * largest[1] + bias
 
 
 def _integral(value: AttrValue) -> bool:

@@ -33,6 +33,7 @@ class Mover(Operator):
     """Moves elements, computes nothing."""
 
     ring = "exact"
+    rearranges = True
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return 0

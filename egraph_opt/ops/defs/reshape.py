@@ -40,6 +40,7 @@ class Reshape(Operator):
     name = "Reshape"
     params = (Param("shape"),)
     ring = "exact"
+    rearranges = True
     onnx_names = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 
     def infer(self, attrs: Attrs, types: Types) -> Type:

@@ -41,6 +41,7 @@ class Slice(Operator):
     name = "Slice"
     params = (Param("axes"), Param("starts"), Param("ends"), Param("steps"))
     ring = "exact"
+    rearranges = True
     onnx_names = ("Slice",)
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
