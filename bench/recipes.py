@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import base64
+import gzip
 import json
 import time
 from pathlib import Path
@@ -19,10 +20,13 @@ import models
 import numpy as np
 import onnx
 import onnx_ir
-from rich.console import Console
 
+from egraph_opt.egraph import Selection
+from egraph_opt.extraction import extract
 from egraph_opt.ir import Constant, TensorGraph, TensorType, TupleType, Type
 from egraph_opt.onnx_io import import_model
+from egraph_opt.pipeline.options import Options
+from egraph_opt.pipeline.run import Explored, Run
 
 Record = dict[str, object]
 EIGHT = ("nasrnn", "bert-8x1024", "resnet50", "resnext50", "inception_v3", "squeezenet", "vgg16", "nasnet_a")
@@ -40,16 +44,41 @@ class Writer:
         self.place[cls] = len(self.rows) - 1
 
 
-def make(name: str, *, dtype: str = "float32", target: str = "analytic:h100") -> Record:
-    """Optimizes a benchmark network and returns the recipe of the graph that is the cheapest by estimate."""
-    from egraph_opt.extraction import extract
-    from egraph_opt.pipeline.options import Options
-    from egraph_opt.pipeline.run import Run
-
+def explore(name: str, *, dtype: str, target: str) -> Explored:
+    """The e-graph of a benchmark network, priced."""
     model = onnx_ir.from_proto(models.build(name, dtype=dtype))
-    found = Run(model, Options(target=target, measure=False)).explore()
+    return Run(model, Options(target=target, measure=False)).explore()
+
+
+def pool(found: Explored, count: int, seed: int = 0) -> list[tuple[str, Selection]]:
+    """Up to ``count`` different graphs of one e-graph, the first as it was, the second the cheapest by prices.
+
+    The others are the cheapest at prices that are off by random factors, small ones and large ones in turn: what a
+    search that errs would pick.
+    """
+    frozen, rng = found.frozen, np.random.default_rng(seed)
+    chosen = [("original", frozen.selection_of_original())]
+    seen = {_identity(found, chosen[0][1])}
+    for attempt in range(4 * count):
+        spread = 0.0 if attempt == 0 else (0.1, 0.3, 1.0, 2.0)[attempt % 4]
+        prices = found.prices.seconds * np.exp(spread * rng.standard_normal(len(frozen.enodes)))
+        extractor = "ilp" if attempt == 0 else "dag-greedy"
+        selection = extract(frozen.egraph, prices, extractor=extractor, time_limit=20.0, seed=0).selection
+        if _identity(found, selection) not in seen:
+            seen.add(_identity(found, selection))
+            chosen.append((f"prices off by {spread}" if attempt else "cheapest", selection))
+        if len(chosen) == count:
+            break
+    return chosen
+
+
+def _identity(found: Explored, selection: Selection) -> tuple[int, ...]:
+    return tuple(sorted(selection.order(found.frozen.egraph)))
+
+
+def record(found: Explored, selection: Selection, name: str, dtype: str, why: str) -> Record:
+    """The recipe of one selection."""
     frozen, folder, writer = found.frozen, found.frozen.folder, Writer()
-    chosen = extract(frozen.egraph, found.prices.seconds, extractor="ilp", time_limit=20.0, seed=0)
 
     def constant(cls: int) -> None:
         """A constant class, as the expression that the folder would evaluate."""
@@ -68,7 +97,7 @@ def make(name: str, *, dtype: str = "float32", target: str = "analytic:h100") ->
                 stack.append((current, True))
                 stack += [(c, False) for c in enode.operands]
 
-    for number in chosen.selection.order(frozen.egraph):
+    for number in selection.order(frozen.egraph):
         enode, type_ = frozen.enodes[number], frozen.class_types[frozen.enodes[number].cls]
         assert type_ is not None
         if enode.op == "Const":
@@ -76,7 +105,7 @@ def make(name: str, *, dtype: str = "float32", target: str = "analytic:h100") ->
         else:
             writer.add(enode.cls, enode.op, enode.attrs, list(enode.operands), type_)
     outputs = [writer.place[int(root)] for root in frozen.egraph.roots]
-    return {"network": name, "dtype": dtype, "nodes": writer.rows, "outputs": outputs}
+    return {"network": name, "dtype": dtype, "why": why, "nodes": writer.rows, "outputs": outputs}
 
 
 def load(record: Record, model: onnx.ModelProto) -> TensorGraph:
@@ -128,15 +157,17 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--dtype", choices=("float32", "float16"), default="float32")
-    parser.add_argument("--target", default="analytic:h100")
+    parser.add_argument("--target", default="cuda:h100")
+    parser.add_argument("--count", type=int, default=50, help="how many different graphs of each network")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name in arguments.names or EIGHT:
-        begin = time.perf_counter()
-        record = make(name, dtype=arguments.dtype, target=arguments.target)
-        path = arguments.out / f"{name}.{arguments.dtype}.json"
-        path.write_text(json.dumps(record))
-        Console().print(f"{path}: {len(record['nodes'])} nodes, {time.perf_counter() - begin:.1f} s")  # type: ignore[arg-type]
+        begin = time.process_time()
+        found = explore(name, dtype=arguments.dtype, target=arguments.target)
+        graphs = [record(found, s, name, arguments.dtype, why) for why, s in pool(found, arguments.count)]
+        path = arguments.out / f"{name}.{arguments.dtype}.json.gz"
+        path.write_bytes(gzip.compress(json.dumps(graphs).encode(), mtime=0))
+        print(f"{path}: {len(graphs)} graphs, {time.process_time() - begin:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

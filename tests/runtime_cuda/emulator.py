@@ -11,14 +11,16 @@ import hashlib
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from egraph_opt.ops import numpy_dtype, operator
 from egraph_opt.runtime.cuda.expressions import PRELUDE
-from egraph_opt.runtime.cuda.memory import offsets, schedule
+from egraph_opt.runtime.cuda.memory import offsets
 from egraph_opt.runtime.cuda.plan import Plan
+from egraph_opt.runtime.cuda.schedule import schedule
 from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
 from egraph_opt.runtime.cuda.views import View
 
@@ -91,8 +93,10 @@ class Emulator:
     """Runs one plan; compiled kernels are kept in ``folder``."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
+        planned = schedule(plan.steps, [1e-6] * len(plan.steps))
+        plan = replace(plan, steps=tuple(plan.steps[number] for number in planned.order))
         self.plan, self.folder = plan, folder
-        places, _, size = offsets(plan, schedule(plan.steps), {})
+        places, _, size = offsets(plan, planned, {})
         block = np.full(size, 0x7F, np.uint8)
         self.memory: list[np.ndarray] = []
         for number, buffer in enumerate(plan.buffers):

@@ -20,8 +20,9 @@ from egraph_opt.ops import numpy_dtype
 from egraph_opt.ops.base import Array
 from egraph_opt.runtime.cuda.device import library, machine
 from egraph_opt.runtime.cuda.expressions import PRELUDE
-from egraph_opt.runtime.cuda.memory import offsets, schedule
+from egraph_opt.runtime.cuda.memory import offsets
 from egraph_opt.runtime.cuda.plan import Plan, make_plan
+from egraph_opt.runtime.cuda.schedule import schedule
 from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product
 from egraph_opt.runtime.cuda.tune import Call, Choices, Launch, Pointer, Tuner
 from egraph_opt.runtime.cuda.views import View
@@ -30,10 +31,9 @@ from egraph_opt.runtime.cuda.views import View
 class Program:
     """A plan with its memory, its kernels and its CUDA graph. Made by ``compile``."""
 
-    def __init__(self, plan: Plan, names: tuple[str, ...], *, fast: bool, tuner: Tuner, streams: int = 4) -> None:
+    def __init__(self, plan: Plan, names: tuple[str, ...], *, fast: bool, tuner: Tuner, streams: int = 8) -> None:
         self.plan, self.names = plan, names
         self.cupy = library("cupy")
-        self.schedule = schedule(plan.steps, streams)
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.calls: dict[int, Call] = {}
         try:
@@ -42,10 +42,11 @@ class Program:
                     self._product(number, step, fast, tuner)
                 elif isinstance(step, Convolution):
                     self.calls[number] = tuner.best(step, fast, plan.buffers)
+            self._compile()
+            self._schedule(fast, tuner, streams)
             self._allocate()
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise BudgetError(f"the model does not fit into the memory of the GPU: {error}") from None
-        self._compile()
         self.graph = self._capture()
 
     # --- building
@@ -67,6 +68,21 @@ class Program:
             buffers = tuple(lies if i == step.b.buffer else b for i, b in enumerate(plan.buffers))
             steps = tuple(turned if i == number else s for i, s in enumerate(plan.steps))
             self.plan = replace(plan, buffers=buffers, steps=steps)
+
+    def _schedule(self, fast: bool, tuner: Tuner, streams: int) -> None:
+        """Puts the steps into the best order, going by their seconds."""
+        seconds = [
+            tuner.generated(step, self.launcher(number), self.plan.buffers)
+            if isinstance(step, Generated)
+            else tuner.known(step, fast)
+            for number, step in enumerate(self.plan.steps)
+            if isinstance(step, Generated | Product | Convolution)
+        ]
+        self.schedule = schedule(self.plan.steps, seconds, streams)
+        self.plan = replace(self.plan, steps=tuple(self.plan.steps[number] for number in self.schedule.order))
+        self.calls = {
+            place: self.calls[number] for place, number in enumerate(self.schedule.order) if number in self.calls
+        }
 
     def _allocate(self) -> None:
         cupy, spaces = self.cupy, {n: call.space for n, call in self.calls.items()}
@@ -220,7 +236,7 @@ def _turned(plan: Plan, step: Product) -> Product | None:
 
 def compile(
     model: Model | TensorGraph, *, fast: bool = False, sizes: Mapping[str, int] | None = None,
-    cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 4,
+    cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 8,
 ) -> Program:  # fmt: skip
     """A model as a program for this machine's GPU.
 

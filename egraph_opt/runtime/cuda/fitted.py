@@ -24,34 +24,64 @@ _ROOF = "h100"
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """Measured points by kind and dtype: features (n, 6), seconds (n,) and seconds by the roofline (n,)."""
+class Point:
+    """A thing to price: its kind, what its seconds depend on, and its seconds by the roofline."""
+
+    kind: str
+    features: Sequence[float]
+    roof: float
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Measured points by kind: features (n, d), seconds (n,) and seconds by the roofline (n,)."""
 
     points: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]
 
     @staticmethod
-    def of(measured: Sequence[tuple[Signature, float]]) -> Fitted:
-        """A model of what has been measured."""
-        rows: dict[str, list[tuple[list[float], float, float]]] = {}
-        for signature, seconds in measured:
-            kinds = {kind_of(signature), signature_dtype(signature)}
-            rows.setdefault("|".join(sorted(kinds)), []).append((features(signature), seconds, roof(signature)))
-        return Fitted({
+    def of(measured: Sequence[tuple[Point, float]]) -> Neighbours:
+        """A model of what has been measured, in seconds."""
+        rows: dict[str, list[tuple[Sequence[float], float, float]]] = {}
+        for point, seconds in measured:
+            rows.setdefault(point.kind, []).append((point.features, seconds, point.roof))
+        return Neighbours({
             kind: (np.array([r[0] for r in found]), np.array([r[1] for r in found]), np.array([r[2] for r in found]))
             for kind, found in rows.items()
         })  # fmt: skip
 
-    def seconds(self, signature: Signature) -> float | None:
-        """The estimate; ``None`` where nothing like it has been measured."""
-        found = self.points.get("|".join(sorted({kind_of(signature), signature_dtype(signature)})))
+    def seconds(self, point: Point) -> float | None:
+        """The estimate; ``None`` where nothing of the kind has been measured."""
+        found = self.points.get(point.kind)
         if found is None:
             return None
         places, seconds, roofs = found
-        distance = np.abs(places - np.array(features(signature))).sum(axis=1)
+        distance = np.abs(places - np.array(point.features)).sum(axis=1)
         nearest = np.argsort(distance, kind="stable")[:_NEIGHBOURS]
         weight = 1 / (distance[nearest] + 0.05)
-        logs = np.log(seconds[nearest] * roof(signature) / roofs[nearest])
+        logs = np.log(seconds[nearest] * point.roof / roofs[nearest])
         return float(np.exp((weight * logs).sum() / weight.sum()))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Seconds of signatures."""
+
+    model: Neighbours
+
+    @staticmethod
+    def of(measured: Sequence[tuple[Signature, float]]) -> Fitted:
+        """A model of what has been measured."""
+        return Fitted(Neighbours.of([(point_of(signature), seconds) for signature, seconds in measured]))
+
+    def seconds(self, signature: Signature) -> float | None:
+        """The estimate; ``None`` where nothing like it has been measured."""
+        return self.model.seconds(point_of(signature))
+
+
+def point_of(signature: Signature) -> Point:
+    """Where a signature lies."""
+    kinds = {kind_of(signature), signature_dtype(signature)}
+    return Point("|".join(sorted(kinds)), features(signature), roof(signature))
 
 
 def held_out_error(measured: Sequence[tuple[Signature, float]], folds: int = 5) -> float:

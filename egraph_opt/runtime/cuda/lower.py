@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -11,6 +14,9 @@ from egraph_opt.ir import Constant, TensorGraph, TensorType
 from egraph_opt.ir.types import Type
 from egraph_opt.ops import operator
 from egraph_opt.ops.base import Array, concrete
+
+_SMALL = 4096
+"""Elements of a constant expression that is evaluated at once, so that equal values are one constant."""
 
 
 def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> TensorGraph:
@@ -67,8 +73,8 @@ def _apply(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[
 
 
 def _folded(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[int]) -> int | None:
-    """The constant that an expression over constants is, if it is one."""
-    values: list[Array | tuple[Array, ...]] = []
+    """The constant that an expression over constants is, if it is one; its value is computed when it is asked for."""
+    values: list[Callable[[], Array | tuple[Array, ...]]] = []
     for i in operands:
         value = constant_value(new, i)
         if value is None:
@@ -78,19 +84,37 @@ def _folded(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list
     type_ = declared.infer(attrs, [new.types[i] for i in operands])  # type: ignore[arg-type]
     if not isinstance(type_, TensorType):
         return None  # a Split of a constant stays; its parts are folded
-    result = declared.evaluate(attrs, values)  # type: ignore[arg-type]
-    assert not isinstance(result, tuple)
-    return new.constant(Constant.of(np.ascontiguousarray(result).reshape(type_.numbers()), type_.dtype))
+    shape = type_.numbers()
+
+    @cache
+    def load() -> Array:
+        result = declared.evaluate(attrs, [value() for value in values])  # type: ignore[arg-type]
+        assert not isinstance(result, tuple)
+        return np.ascontiguousarray(result).reshape(shape)
+
+    said = repr((op, attrs, [_said(new, i) for i in operands]))
+    key = f"{type_.dtype}{shape}:{hashlib.sha256(said.encode()).hexdigest()}"
+    sizes = [new.types[i] for i in operands]
+    small = all(isinstance(t, TensorType) and math.prod(t.numbers()) <= _SMALL for t in [type_, *sizes])
+    return new.constant(Constant.of(load(), type_.dtype) if small else Constant(type_, key, load))
 
 
-def constant_value(graph: TensorGraph, index: int) -> Array | tuple[Array, ...] | None:
-    """The value of a constant node, or of a ``Split`` of one."""
+def _said(graph: TensorGraph, index: int) -> str:
+    """What a constant node, or a ``Split`` of one, holds."""
     node = graph.nodes[index]
     if node.op == "Const":
-        return graph.value(index)
-    if node.op == "Split":
-        source = graph.value(node.operands[0])
-        return None if source is None else operator("Split").evaluate(node.attrs, [source])
+        return graph.constants[int(str(node.attrs[0]))].key
+    return repr((node.op, node.attrs, [_said(graph, i) for i in node.operands]))
+
+
+def constant_value(graph: TensorGraph, index: int) -> Callable[[], Array | tuple[Array, ...]] | None:
+    """What computes the value of a constant node, or of a ``Split`` of one."""
+    node = graph.nodes[index]
+    if node.op == "Const":
+        return graph.constants[int(str(node.attrs[0]))].load
+    if node.op == "Split" and graph.nodes[node.operands[0]].op == "Const":
+        source = graph.constants[int(str(graph.nodes[node.operands[0]].attrs[0]))].load
+        return lambda: operator("Split").evaluate(node.attrs, [source()])
     return None
 
 

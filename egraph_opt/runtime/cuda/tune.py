@@ -1,4 +1,4 @@
-"""Times the candidates of a library call once, and remembers the winner."""
+"""Times steps once: the candidates of a library call, of which it remembers the fastest, and kernels of our own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from egraph_opt.runtime.cuda.blas import Blas
 from egraph_opt.runtime.cuda.device import library
 from egraph_opt.runtime.cuda.dnn import Dnn, as_product
 from egraph_opt.runtime.cuda.plan import Buffer
-from egraph_opt.runtime.cuda.steps import Convolution, Product, Step
+from egraph_opt.runtime.cuda.prices import key_of
+from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
 from egraph_opt.runtime.cuda.views import View
 
 _COLD = 160 * 2**20
@@ -44,20 +45,6 @@ class Call(Protocol):
     def label(self) -> str: ...
 
     def launch(self, pointer: Pointer, space: int, stream: int) -> None: ...
-
-
-def key_of(step: Product | Convolution, fast: bool) -> str:
-    """What the best call depends on: shapes, strides and what is computed, not where it lies."""
-
-    def said(view: View | None) -> str:
-        return "-" if view is None else f"{view.dtype}{list(view.shape)}{list(view.strides)}+{view.offset % 64}"
-
-    if isinstance(step, Product):
-        views, rest = (step.a, step.b, step.d, step.bias, step.c), (step.alpha, step.activation)
-    else:
-        views = (step.x, step.w, step.y, step.bias, step.residual)
-        rest = (step.strides, step.pads, step.dilations, step.group, step.activation)
-    return " ".join([type(step).__name__, *map(said, views), *map(str, rest), "fast" if fast else "exact"])
 
 
 @dataclass
@@ -115,6 +102,13 @@ class Tuner:
     def known(self, step: Product | Convolution, fast: bool) -> float:
         """Seconds of the best call for ``step``, which ``best`` has found."""
         return self.choices.known[key_of(step, fast)][1]
+
+    def generated(self, step: Generated, launch: Launch, buffers: Sequence[Buffer]) -> float:
+        """Seconds of a kernel of our own, from memory or timed now."""
+        key = key_of(step, True)
+        if key not in self.choices.known:
+            self.choices.known[key] = ("generated", self.seconds(launch, step, buffers))
+        return self.choices.known[key][1]
 
     def _calls(self, step: Product | Convolution, fast: bool) -> list[Call]:
         if isinstance(step, Product):
