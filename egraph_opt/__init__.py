@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from egraph_opt.api import OptimizeResult, optimize, optimize_file
-    from egraph_opt.errors import BudgetError, EgraphOptError, InvalidModelError, UnsoundRuleError, UsageError
+    from egraph_opt.errors import (
+        BudgetError,
+        EgraphOptError,
+        InvalidModelError,
+        UnsoundRuleError,
+        UnsupportedModelError,
+        UsageError,
+    )
     from egraph_opt.pipeline import Options, Outcome, Progress, Report
 
 __version__ = "0.1.0"
@@ -22,6 +29,7 @@ _HOMES = {
     "EgraphOptError": "egraph_opt.errors",
     "InvalidModelError": "egraph_opt.errors",
     "UnsoundRuleError": "egraph_opt.errors",
+    "UnsupportedModelError": "egraph_opt.errors",
     "UsageError": "egraph_opt.errors",
     "Options": "egraph_opt.pipeline",
     "Outcome": "egraph_opt.pipeline",
@@ -39,6 +47,7 @@ __all__ = [
     "Progress",
     "Report",
     "UnsoundRuleError",
+    "UnsupportedModelError",
     "UsageError",
     "optimize",
     "optimize_file",

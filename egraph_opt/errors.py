@@ -3,6 +3,7 @@
     EgraphOptError
     ├── UsageError          exit 2   an option is wrong
     ├── InvalidModelError   exit 3   the model cannot be used as it is
+    │   └── UnsupportedModelError    it is valid, but nothing here can read it
     ├── BudgetError         exit 6   a limit was reached before there was any result
     └── UnsoundRuleError    exit 4   a rule broke an invariant: our fault, please report it
 
@@ -28,6 +29,10 @@ class InvalidModelError(EgraphOptError):
     """The input is not a valid ONNX model, or a part of it is missing."""
 
     exit_code = 3
+
+
+class UnsupportedModelError(InvalidModelError):
+    """A model of a kind or an age that egraph-opt, or the installed onnx, does not handle."""
 
 
 class BudgetError(EgraphOptError):

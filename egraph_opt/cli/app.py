@@ -7,7 +7,7 @@ import sys
 import typer
 
 from egraph_opt import __version__
-from egraph_opt.cli import axioms, compare, costs, doctor, extract, generate, optimize, rules, verify
+from egraph_opt.cli import axioms, compare, costs, doctor, extract, generate, optimize, rules, verify, zoo
 from egraph_opt.cli.console import stderr
 from egraph_opt.errors import EgraphOptError
 
@@ -27,6 +27,8 @@ rules.app.command("generate")(generate.generate_command)
 app.add_typer(rules.app, name="rules")
 app.add_typer(axioms.app, name="axioms")
 app.add_typer(costs.app, name="costs")
+app.command("zoo")(zoo.zoo_command)
+app.command("report")(zoo.report_command)
 app.command("doctor")(doctor.doctor_command)
 
 

@@ -13,8 +13,9 @@ import typer
 from egraph_opt.axioms import Axiom, all_axioms
 from egraph_opt.axioms.run import validate_all
 from egraph_opt.axioms.validate import Report
-from egraph_opt.cli.console import seconds, stderr, stdout, table
+from egraph_opt.cli.console import stderr, stdout, table
 from egraph_opt.errors import UsageError
+from egraph_opt.pipeline.units import seconds
 
 app = typer.Typer(
     help="The properties of operators that rules are proved from: list them, hold them against the operators.",

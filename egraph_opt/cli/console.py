@@ -89,23 +89,3 @@ def parse_shapes(option: str, values: Sequence[str]) -> dict[str, tuple[int, ...
 def split_names(values: Sequence[str]) -> list[str]:
     """Comma-separated names, possibly given more than once."""
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
-
-
-def seconds(value: float | None) -> str:
-    """A duration in the unit that people would use."""
-    if value is None:
-        return "-"
-    for factor, unit in ((1e6, "us"), (1e3, "ms")):
-        if value * factor < 1000:
-            return f"{value * factor:.3g} {unit}"
-    return f"{value:.3g} s"
-
-
-def size(count: int) -> str:
-    """Bytes in the unit that people would use."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.3g} GB"

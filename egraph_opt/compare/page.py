@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from egraph_opt.compare.plots import figures
+from egraph_opt.compare.plots import figures, svg
 from egraph_opt.compare.run import ORIGINAL, Comparison, Row
 from egraph_opt.compare.tables import over_best
 from egraph_opt.errors import UsageError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def write_page(comparison: Comparison, path: Path) -> list[Path]:
@@ -46,17 +42,10 @@ def page(comparison: Comparison) -> str:
     template = environment.get_template("page.html.j2")
     return template.render(
         comparison=comparison,
-        plots={title: _svg(figure) for title, figure in figures(comparison).items()},
+        plots={title: svg(figure) for title, figure in figures(comparison).items()},
         subjects=[_subject(comparison, s.name) for s in comparison.subjects],
         strategies=list(dict.fromkeys(r.strategy for r in comparison.rows if r.strategy != ORIGINAL)),
     )
-
-
-def _svg(figure: Figure) -> str:
-    out = io.StringIO()
-    figure.savefig(out, format="svg")
-    text = out.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _subject(comparison: Comparison, name: str) -> dict[str, Any]:

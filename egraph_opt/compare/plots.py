@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,22 +40,31 @@ def figures(comparison: Comparison) -> dict[str, Figure]:
     return made
 
 
+def svg(figure: Figure) -> str:
+    """A figure as an element to put into a page."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg")
+    text = out.getvalue()
+    return text[text.index("<svg") :]
+
+
 def _style(comparison: Comparison, strategy: str) -> dict[str, Any]:
     names = list(dict.fromkeys(row.strategy for row in comparison.rows if row.strategy != ORIGINAL))
     place = names.index(strategy) if strategy in names else len(names)
     return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
 
 
-def _figure(panels: int, height: float = 2.9) -> tuple[Figure, list[Axes]]:
+def panels(count: int, height: float = 2.9) -> tuple[Figure, list[Axes]]:
+    """A figure of ``count`` panels, up to three side by side, in the house style."""
     from matplotlib.figure import Figure
 
-    columns = min(panels, 3)
-    rows = math.ceil(panels / columns)
+    columns = min(count, 3)
+    rows = math.ceil(count / columns)
     figure = Figure(figsize=(4.1 * columns, height * rows + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).reshape(-1)
-    for spare in axes[panels:]:
+    for spare in axes[count:]:
         spare.set_visible(False)
-    shown = list(axes[:panels])
+    shown = list(axes[:count])
     for axis in shown:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25, linewidth=0.6)
@@ -79,7 +89,7 @@ def _base(comparison: Comparison, subject: str) -> float:
 
 
 def _against_time(comparison: Comparison) -> Figure:
-    figure, axes = _figure(len(comparison.subjects))
+    figure, axes = panels(len(comparison.subjects))
     for axis, subject in zip(axes, comparison.subjects, strict=True):
         base = _base(comparison, subject.name)
         rows = [r for r in comparison.of(subject.name) if math.isfinite(r.cost) and r.strategy != ORIGINAL]
@@ -119,7 +129,7 @@ def _label(axis: Axes, name: str, what: str) -> None:
 
 def _progress(comparison: Comparison) -> Figure:
     subjects = [s for s in comparison.subjects if any(r.trace for r in comparison.of(s.name))]
-    figure, axes = _figure(len(subjects))
+    figure, axes = panels(len(subjects))
     for axis, subject in zip(axes, subjects, strict=True):
         base = _base(comparison, subject.name)
         for row in comparison.of(subject.name):
@@ -140,7 +150,7 @@ def _progress(comparison: Comparison) -> Figure:
 
 def _profile(comparison: Comparison) -> Figure:
     """Share of subjects on which a strategy is within a factor of the best (Dolan and More, 2002)."""
-    figure, (axis,) = _figure(1, height=3.4)
+    figure, (axis,) = panels(1, height=3.4)
     names = list(dict.fromkeys(row.strategy for row in comparison.rows if row.strategy != ORIGINAL))
     worst = 1.0
     for name in names:
@@ -176,7 +186,7 @@ def _ratio(comparison: Comparison, subject: str, strategy: str) -> float:
 
 def _fidelity(comparison: Comparison) -> Figure:
     models = [s for s in comparison.subjects if any(r.measured for r in comparison.of(s.name))]
-    figure, axes = _figure(len(models))
+    figure, axes = panels(len(models))
     for axis, subject in zip(axes, models, strict=True):
         rows: list[Row] = [r for r in comparison.of(subject.name) if r.measured and math.isfinite(r.cost)]
         for row in rows:

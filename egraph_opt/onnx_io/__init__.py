@@ -2,7 +2,7 @@
 
 from egraph_opt.onnx_io.exporter import OpsetError, export_graph, export_model, needed_opset
 from egraph_opt.onnx_io.importer import Imported, import_model
-from egraph_opt.onnx_io.load import load_model, to_ir
+from egraph_opt.onnx_io.load import external_files, load_model, to_ir
 from egraph_opt.onnx_io.save import save_model
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "OpsetError",
     "export_graph",
     "export_model",
+    "external_files",
     "import_model",
     "load_model",
     "needed_opset",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 import onnx_ir
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
-from egraph_opt.errors import InvalidModelError, UsageError
+from egraph_opt.errors import InvalidModelError, UnsupportedModelError, UsageError
 
 OLDEST_OPSET = 9
+KEY = "location"
+"""Under which a tensor names its file of external data."""
 Model = str | Path | onnx.ModelProto | onnx_ir.Model
 
 
@@ -56,6 +59,33 @@ def load_model(path: str | Path) -> onnx_ir.Model:
     return model
 
 
+def external_files(path: str | Path) -> list[str]:
+    """Files of weights that a model refers to, by the names that it uses (relative to its folder), in their order.
+
+    None for a file that is no model, which is for ``load_model`` to say.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    try:
+        proto = onnx.load(str(path), format="protobuf", load_external_data=False)
+    except DecodeError:
+        return []
+    found = {e.value for t in _tensors(proto) if t.data_location == t.EXTERNAL for e in t.external_data if e.key == KEY}
+    return sorted(found)
+
+
+def _tensors(message: Message) -> Iterator[onnx.TensorProto]:
+    """Every tensor in a message: weights, attributes, those of subgraphs and of functions."""
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for item in value if field.is_repeated else (value,):
+                yield from _tensors(item)
+
+
 def _check_external(model: onnx_ir.Model, path: Path) -> None:
     """Says that a file of weights was cut off before they are needed."""
     for tensor in (v.const_value for v in model.graph.initializers.values()):
@@ -72,7 +102,9 @@ def _check_proto(proto: onnx.ModelProto, name: str, path: Path | None = None) ->
     except (onnx.checker.ValidationError, ValueError) as error:
         raise InvalidModelError(f"{name} fails ONNX's checker: {_first_line(error)}") from None
     if proto.graph.sparse_initializer:
-        raise InvalidModelError(f"{name} has sparse initializers, which are not supported: store them as dense ones")
+        raise UnsupportedModelError(
+            f"{name} has sparse initializers, which are not supported: store them as dense ones"
+        )
 
 
 def _check_opsets(opsets: dict[str, int], name: str) -> None:
@@ -83,11 +115,11 @@ def _check_opsets(opsets: dict[str, int], name: str) -> None:
             return  # only custom operators: nothing of ONNX's own to misread
         raise InvalidModelError(f"{name} does not say which opset it uses")
     if version > newest:
-        raise InvalidModelError(
+        raise UnsupportedModelError(
             f"{name} uses opset {version}, but the installed onnx knows opsets up to {newest}: upgrade onnx"
         )
     if version < OLDEST_OPSET:
-        raise InvalidModelError(
+        raise UnsupportedModelError(
             f"{name} uses opset {version}; convert it to {OLDEST_OPSET} or newer first (onnx.version_converter)"
         )
 
