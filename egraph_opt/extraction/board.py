@@ -27,11 +27,18 @@ class Board:
     bounds: list[float]
 
     def __init__(
-        self, problem: Problem, clock: Clock, warm_start: Choice | None = None, *, greedy: bool = True
+        self,
+        problem: Problem,
+        clock: Clock,
+        warm_start: Choice | None = None,
+        *,
+        greedy: bool = True,
+        local: bool = True,
     ) -> None:
-        """Cheapest trees, reductions with their cost; if much is left, the greedy answer, and reductions with that.
+        """Cheapest trees, reductions with their cost; unless that proves them best, ``improve``.
 
-        Without ``greedy``, the warm start is answer enough.
+        Without ``greedy``, the warm start is answer enough; without ``local``, what the caller tries comes before
+        ``improve``.
         """
         self.problem, self.clock = problem, clock
         self.notes: dict[str, int] = {}
@@ -44,10 +51,10 @@ class Board:
                 clock.found(problem, problem.trim(trees))
                 clock.proved(cheap_lower_bound(problem))
         self.reduce(reserve=0.6 * clock.limit if greedy and clock.limit is not None else 0.0)
-        if greedy and not self.done:
-            self._greedy()
+        if greedy and local and not self.done:
+            self.improve()
 
-    def _greedy(self) -> None:
+    def improve(self) -> None:
         """Local improvement of what is left and, where that is much, of the problem as it was; then reduce again."""
         before = self.clock.cost
         with self.clock.stage("greedy"):

@@ -14,6 +14,9 @@ from egraph_opt.extraction.result import Answer, Clock, Guarantee
 
 _MEDIUM = 1000
 """E-nodes of a part whose relaxations are solved without a process."""
+_FIRST_TRY = 400
+"""E-nodes up to which the solver comes before the greedy answer; its relaxations take some hundredths of a second."""
+_FIRST_RELAXATIONS = 4
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,23 @@ class Ilp:
 
     def solve(self, problem: Problem, clock: Clock, *, seed: int, warm_start: Choice | None) -> Answer:
         """Greedy answer, reductions, then each independent part on its own, the smallest first."""
-        board = Board(problem, clock, warm_start)
         effort = Effort(self.relaxations, self.cuts)
+        board = open_board(problem, clock, warm_start, effort, seed)
         timed_out = search_quickly(board, effort, seed)
         timed_out |= search_beside(board, HighsEngine(effort), seed, lambda: None)
         return board.answer(timed_out=timed_out)
+
+
+def open_board(problem: Problem, clock: Clock, warm_start: Choice | None, effort: Effort, seed: int) -> Board:
+    """The board of a problem. Where little is left after the reductions, the solver has a first try at it: what it
+    proves at once needs no greedy answer, which takes longer."""
+    board = Board(problem, clock, warm_start, local=False)
+    if not board.done and sum(len(part.members) for part in board.parts) <= _FIRST_TRY:
+        first = replace(effort, relaxations=min(effort.relaxations, _FIRST_RELAXATIONS), branch=False)
+        search_here(board, HighsEngine(first), seed, _FIRST_TRY)
+    if not board.done:
+        board.improve()
+    return board
 
 
 def search_quickly(board: Board, effort: Effort, seed: int) -> bool:

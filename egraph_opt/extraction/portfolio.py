@@ -9,7 +9,7 @@ from egraph_opt.extraction.board import Board
 from egraph_opt.extraction.cp_sat import CpSatEngine, is_installed
 from egraph_opt.extraction.engine import Engine, HighsEngine, Turns
 from egraph_opt.extraction.exact import Effort
-from egraph_opt.extraction.ilp import search_quickly
+from egraph_opt.extraction.ilp import open_board, search_quickly
 from egraph_opt.extraction.neighbourhood import Neighbourhood
 from egraph_opt.extraction.parallel import search_beside
 from egraph_opt.extraction.problem import Choice, Problem
@@ -38,8 +38,8 @@ class Portfolio:
 
     def solve(self, problem: Problem, clock: Clock, *, seed: int, warm_start: Choice | None) -> Answer:
         """Stops as soon as the best choice is proven."""
-        board = Board(problem, clock, warm_start)
         effort = Effort()
+        board = open_board(problem, clock, warm_start, effort, seed)
         timed_out = search_quickly(board, effort, seed)
         if self._warm_up(board, seed):
             if not board.done and clock.left:

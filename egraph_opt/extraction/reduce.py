@@ -81,12 +81,12 @@ def reduce(problem: Problem, upper: float = inf, stop: Callable[[], bool] = lamb
     work = _Workspace(problem, upper)
     steps: dict[str, Callable[[], None]] = {
         "impossible": work.drop_impossible,
+        "settled": work.settle_free_leaves,  # early: where constants are free, little is left for the others
         "too dear": work.drop_too_dear,
         "unreachable": work.drop_unreachable,
         "cyclic": work.drop_cyclic,
         "paid for": work.drop_paid_operands,
         "costs moved": work.move_costs_up,
-        "settled": work.settle_free_leaves,
         "merged": work.merge_single_nodes,
         "dominated": work.drop_dominated,
     }

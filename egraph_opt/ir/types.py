@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from egraph_opt.ir.sizes import Size, SizeExpr, product
 
@@ -10,6 +11,14 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"})
 NUMERIC = FLOATS | INTEGERS
 _BYTES = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16, "string": 16}
+
+
+@cache
+def _itemsize(dtype: str) -> int:
+    if dtype in _BYTES:
+        return _BYTES[dtype]
+    digits = "".join(c for c in dtype if c.isdigit())
+    return max(1, int(digits) // 8) if digits and not dtype.startswith("float8") else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +43,7 @@ class TensorType:
     @property
     def itemsize(self) -> int:
         """Bytes of one element (4-bit types count a whole byte)."""
-        if self.dtype in _BYTES:
-            return _BYTES[self.dtype]
-        digits = "".join(c for c in self.dtype if c.isdigit())
-        return max(1, int(digits) // 8) if digits and not self.dtype.startswith("float8") else 1
+        return _itemsize(self.dtype)
 
     @property
     def bytes(self) -> Size:

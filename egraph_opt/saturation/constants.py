@@ -48,6 +48,7 @@ class ConstantFolder:
     _values: dict[int, Array | tuple[Array, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        self._stored_bytes = [_bytes(constant.type) for constant in self.constants]
         self._find_recipes()
 
     def storable(self, cls: int) -> bool:
@@ -55,8 +56,10 @@ class ConstantFolder:
         type_ = self.class_types[cls]
         if cls not in self.recipe or not isinstance(type_, TensorType):
             return False
-        sources = sum(int(str(self.constants[c].type.bytes)) for c in self._sources[cls])
-        return int(str(type_.bytes)) <= max(STORE_ALWAYS, sources)
+        size = _bytes(type_)
+        if size <= STORE_ALWAYS:
+            return True
+        return size <= sum(self._stored_bytes[c] for c in self._sources[cls])
 
     def constant(self, cls: int) -> Constant:
         """The value of a constant class; the model's own tensor where the class holds one."""
@@ -141,7 +144,7 @@ class ConstantFolder:
         for part in parts:
             if not isinstance(part, TensorType) or not part.is_static:
                 return False
-            if int(str(part.bytes)) > EVALUATE_LIMIT and enode.op != "Const":
+            if _bytes(part) > EVALUATE_LIMIT and enode.op != "Const":
                 return False
         return True
 
@@ -189,6 +192,10 @@ class ConstantFolder:
             total = np.abs(x + y if enode.op == "Add" else x - y)
             terms = np.maximum(np.abs(x), np.abs(y))
             return bool(np.any(np.isfinite(terms) & (terms > total * 2.0**CANCELLED_BITS)))
+
+
+def _bytes(type_: TensorType) -> int:
+    return int(str(type_.bytes))
 
 
 def _magnitude(value: Array | tuple[Array, ...]) -> float:

@@ -4,6 +4,9 @@
 and matching it in egglog takes a step for every pair, then for every pair of pairs. Merging is a fold of that rule,
 so here all operators of the graph that share the operand are merged in one step, in the order in which the graph has
 them.
+
+Where inputs are joined (``MatMul(x1, w), MatMul(x2, w)``), only operators of one depth are: no path leads from one to
+the other, so the merged operator does not depend on itself.
 """
 
 from __future__ import annotations
@@ -30,40 +33,71 @@ class Merge:
     steps: tuple[Step, ...]
 
 
+Axes = tuple[int | None, ...]
+"""The axis along which each operand is concatenated; ``None`` for one that is shared."""
+
+
 @dataclass(frozen=True, slots=True)
 class MergeForm:
-    """How operators ``op`` that share operand 0 merge: the others are concatenated along an axis, the result is
-    split."""
+    """How operators of one kind merge: some operands are shared, the others concatenated, the result is split.
 
-    op: str
-    axes: Callable[
-        [Sequence[TensorType]], tuple[int, ...] | None
-    ]  # concat axis of operands 1.., or None: does not apply
+    Attributes:
+        axes: of the operands, by their types; ``None`` where it does not apply.
+        result_axis: of the split, by the type of one part.
+        constant: whether what is concatenated must be constants: weights, that is, and not inputs.
+    """
+
+    axes: Callable[[Sequence[TensorType], Sequence[AttrValue]], Axes | None]
     result_axis: Callable[[TensorType], int]
+    constant: bool = True
 
 
-def _matmul_axes(types: Sequence[TensorType]) -> tuple[int, ...] | None:
-    return (1,) if types[1].rank == 2 and types[0].rank >= 2 else None
+def _columns(types: Sequence[TensorType], attrs: Sequence[AttrValue]) -> Axes | None:
+    return (None, 1) if types[1].rank == 2 and types[0].rank >= 2 else None
 
 
-def _conv_axes(types: Sequence[TensorType]) -> tuple[int, ...] | None:
+def _rows(types: Sequence[TensorType], attrs: Sequence[AttrValue]) -> Axes | None:
+    return (0, None) if types[1].rank == 2 and types[0].rank == 2 else None
+
+
+def _filters(types: Sequence[TensorType], attrs: Sequence[AttrValue]) -> Axes | None:
     same_channels = types[1].shape[1] == types[0].shape[1]  # one group
-    return (0,) * (len(types) - 1) if same_channels else None
+    return (None, *(0,) * (len(types) - 1)) if same_channels else None
 
 
-FORMS: dict[str, MergeForm] = {
-    "MatMul": MergeForm("MatMul", _matmul_axes, lambda t: t.rank - 1),
-    "Conv": MergeForm("Conv", _conv_axes, lambda t: 1),
+def _gemm_columns(types: Sequence[TensorType], attrs: Sequence[AttrValue]) -> Axes | None:
+    axis = 0 if attrs[1] else 1  # transB
+    wide = len(types) == 3 and types[2].shape == (types[1].shape[axis],)
+    return (None, axis, 0) if wide else None
+
+
+def _last(result: TensorType) -> int:
+    return result.rank - 1
+
+
+def _batches(types: Sequence[TensorType], attrs: Sequence[AttrValue]) -> Axes | None:
+    return (0, *(None,) * (len(types) - 1)) if types[0].rank else None
+
+
+FORMS: dict[tuple[str, tuple[int, ...]], MergeForm] = {
+    ("MatMul", (0,)): MergeForm(_columns, _last),
+    ("Conv", (0,)): MergeForm(_filters, lambda _: 1),
+    ("Gemm", (0,)): MergeForm(_gemm_columns, _last),
+    ("MatMul", (1,)): MergeForm(_rows, lambda _: 0, constant=False),
+    ("Conv", (1,)): MergeForm(_batches, lambda _: 0, constant=False),
+    ("Conv", (1, 2)): MergeForm(_batches, lambda _: 0, constant=False),
+    ("Relu", ()): MergeForm(_batches, lambda _: 0, constant=False),
 }
+"""By operator and shared operands."""
 
 
 def form_of(rule: Rule) -> MergeForm | None:
-    """How saturation merges with a rule: it has several roots, one operator of weights each, on one input."""
-    heads = {p.op for p in rule.lhs if isinstance(p, App)}
-    inputs = {p.operands[0] for p in rule.lhs if isinstance(p, App)}
-    if len(rule.lhs) < 2 or len(heads) > 1 or len(inputs) > 1:
+    """How saturation merges with a rule: it has several roots, all of one operator."""
+    roots = [p for p in rule.lhs if isinstance(p, App)]
+    if len(roots) < 2 or len({(p.op, len(p.operands)) for p in roots}) > 1:
         return None
-    return FORMS.get(next(iter(heads)))
+    operands = zip(*(p.operands for p in roots), strict=True)
+    return FORMS.get((roots[0].op, tuple(i for i, each in enumerate(operands) if len(set(each)) == 1)))
 
 
 def find_merges(
@@ -75,47 +109,62 @@ def find_merges(
 ) -> Iterator[Merge]:
     """Every merge that the multi-root ``rules`` allow of the nodes ``among``; equal operands are told by
     ``canonical``."""
+    depths = _depths(nodes)
     for rule in rules:
         form = form_of(rule)
-        if form is None:
+        root = rule.lhs[0]
+        if form is None or not isinstance(root, App):
             continue
-        arity = len(getattr(rule.lhs[0], "operands", ()))
         groups: dict[object, list[int]] = {}
         for index, node in enumerate(nodes):
-            if index in among and node.op == form.op and len(node.operands) == arity:
+            if index in among and node.op == root.op and len(node.operands) == len(root.operands):
                 key = _group(node, types, canonical, form, nodes)
                 if key is not None:
-                    groups.setdefault(key, []).append(index)
+                    groups.setdefault(key if form.constant else (key, depths[index]), []).append(index)
         for members in groups.values():
             distinct = list({tuple(canonical[i] for i in nodes[m].operands): m for m in reversed(members)}.values())
             if len(distinct) > 1:
                 yield _merge(rule.name, form, sorted(distinct), nodes, types)
 
 
+def _depths(nodes: Sequence[Node]) -> list[int]:
+    """The longest way from a leaf to each node; nodes come after their operands."""
+    depths: list[int] = []
+    for node in nodes:
+        depths.append(1 + max((depths[i] for i in node.operands), default=-1))
+    return depths
+
+
 def _group(
     node: Node, types: Sequence[Type], canonical: Mapping[int, object], form: MergeForm, nodes: Sequence[Node]
 ) -> object | None:
     """What operators must have in common to be merged, or ``None`` for one that cannot be."""
-    operands = [types[i] for i in node.operands]
-    known = [t for t in operands if isinstance(t, TensorType)]
-    if len(known) != len(operands) or any(nodes[i].op != "Const" for i in node.operands[1:]):
-        return None
-    axes = form.axes(known)
+    known = [t for t in (types[i] for i in node.operands) if isinstance(t, TensorType)]
+    axes = form.axes(known, node.attrs) if len(known) == len(node.operands) else None
     if axes is None:
         return None
-    rest = tuple((t.dtype, t.shape[:axis] + t.shape[axis + 1 :]) for t, axis in zip(known[1:], axes, strict=True))
-    return canonical[node.operands[0]], repr(node.attrs), repr(rest), axes
+    common: list[object] = []
+    for operand, type_, axis in zip(node.operands, known, axes, strict=True):
+        if axis is None:
+            common.append(canonical[operand])
+        elif form.constant and nodes[operand].op != "Const":
+            return None
+        else:
+            common.append((type_.dtype, repr(type_.shape[:axis]), repr(type_.shape[axis + 1 :])))
+    return repr(node.attrs), axes, tuple(common)
 
 
 def _merge(rule: str, form: MergeForm, members: Sequence[int], nodes: Sequence[Node], types: Sequence[Type]) -> Merge:
     first = nodes[members[0]]
-    operand_types = [t for t in (types[i] for i in first.operands) if isinstance(t, TensorType)]
-    axes = form.axes(operand_types)
+    axes = form.axes([t for t in (types[i] for i in first.operands) if isinstance(t, TensorType)], first.attrs)
     assert axes is not None
     steps: list[Step] = []
-    for position, axis in enumerate(axes, 1):
-        steps.append(("Concat", (axis,), tuple(nodes[m].operands[position] for m in members)))
-    steps.append((form.op, first.attrs, (first.operands[0], *(-1 - i for i in range(len(steps))))))
+    operands = list(first.operands)
+    for position, axis in enumerate(axes):
+        if axis is not None:
+            steps.append(("Concat", (axis,), tuple(nodes[m].operands[position] for m in members)))
+            operands[position] = -len(steps)
+    steps.append((first.op, first.attrs, tuple(operands)))
     results = [t for t in (types[m] for m in members) if isinstance(t, TensorType)]
     axis = form.result_axis(results[0])
     sizes = tuple(t.shape[axis] for t in results)
