@@ -1,9 +1,10 @@
-"""Optimized graphs without their weights: what the optimizer chose, small enough to carry to another machine.
+"""Graphs of the benchmark networks without their weights, small enough to carry to another machine.
 
-    python bench/recipes.py --out DIR [NAME ...] [--dtype float16] [--target analytic:h100]
+    python bench/recipes.py --out DIR [NAME ...] [--dtype float16] [--target cuda:h100] [--count 50]
 
-A recipe is the chosen graph with every weight as it is made: an initializer of the model by name, or an expression over
-those. ``load`` puts it together again with the weights of the model that it was made for.
+A recipe is a graph with every weight as it is made: an initializer of the model by name, or an expression over those.
+``load`` puts it together again with the weights of the model that it was made for. A file holds many graphs of one
+network, the first as it was.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ import gzip
 import json
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import models
 import numpy as np
 import onnx
 import onnx_ir
 
-from egraph_opt.egraph import Selection
-from egraph_opt.extraction import extract
 from egraph_opt.ir import Constant, TensorGraph, TensorType, TupleType, Type
 from egraph_opt.onnx_io import import_model
-from egraph_opt.pipeline.options import Options
-from egraph_opt.pipeline.run import Explored, Run
+
+if TYPE_CHECKING:  # ``load`` works where there is no e-graph engine
+    from egraph_opt.egraph import Selection
+    from egraph_opt.pipeline.run import Explored
 
 Record = dict[str, object]
 EIGHT = ("nasrnn", "bert-8x1024", "resnet50", "resnext50", "inception_v3", "squeezenet", "vgg16", "nasnet_a")
@@ -46,6 +48,9 @@ class Writer:
 
 def explore(name: str, *, dtype: str, target: str) -> Explored:
     """The e-graph of a benchmark network, priced."""
+    from egraph_opt.pipeline.options import Options
+    from egraph_opt.pipeline.run import Run
+
     model = onnx_ir.from_proto(models.build(name, dtype=dtype))
     return Run(model, Options(target=target, measure=False)).explore()
 
@@ -56,6 +61,8 @@ def pool(found: Explored, count: int, seed: int = 0) -> list[tuple[str, Selectio
     The others are the cheapest at prices that are off by random factors, small ones and large ones in turn: what a
     search that errs would pick.
     """
+    from egraph_opt.extraction import extract
+
     frozen, rng = found.frozen, np.random.default_rng(seed)
     chosen = [("original", frozen.selection_of_original())]
     seen = {_identity(found, chosen[0][1])}

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from egraph_opt.runtime.cuda.device import library
+from egraph_opt.runtime.cuda.prices import key_of
 from egraph_opt.runtime.cuda.steps import Convolution, Product
 from egraph_opt.runtime.cuda.views import View
 
@@ -25,12 +26,13 @@ class DnnCall:
     index: int
     space: int
     label: str
+    views: tuple[View, ...]
 
     def launch(self, pointer: Pointer, space: int, stream: int) -> None:
         """Enqueues the convolution."""
         dnn = self.owner.dnn
         dnn.api.set_stream(dnn.handle, stream)
-        pack = {tensor: pointer(view) for tensor, view in self.owner.tensors}
+        pack = {tensor: pointer(view) for tensor, view in zip(self.owner.tensors, self.views, strict=True)}
         self.owner.graph.execute_plan_at_index(pack, space or dnn.no_space, self.index, dnn.handle)
 
 
@@ -40,13 +42,14 @@ class Dnn:
     def __init__(self, no_space: int) -> None:
         self.api, self.no_space = library("cudnn"), no_space
         self.handle = self.api.create_handle()
+        self._described: dict[str, _Described] = {}
 
     def calls(self, step: Convolution, fast: bool) -> list[DnnCall]:
         """Plans for ``step`` that build, the ones that cuDNN prefers first; ``fast`` lets float32 use TF32."""
-        described = _Described(self, step, fast)
+        described = self._graph_of(step, fast)
         begin, found = time.monotonic(), list[DnnCall]()
         for index in range(described.count):
-            call = described.built(index)
+            call = described.built(index, step)
             if call is not None:
                 found.append(call)
             if len(found) >= _MOST_PLANS or (found and time.monotonic() - begin > _SECONDS):
@@ -57,11 +60,18 @@ class Dnn:
         """The plan that ``label`` names, if there is one."""
         if not label.startswith("cudnn:"):
             return None
-        described = _Described(self, step, fast)
+        described = self._graph_of(step, fast)
         for index in range(described.count):
             if described.name(index) == label:
-                return described.built(index)
+                return described.built(index, step)
         return None
+
+    def _graph_of(self, step: Convolution, fast: bool) -> _Described:
+        """The graph of a convolution: building one, and its plans, takes long, so each is kept."""
+        key = key_of(step, fast)
+        if key not in self._described:
+            self._described[key] = _Described(self, step, fast)
+        return self._described[key]
 
 
 class _Described:
@@ -75,11 +85,12 @@ class _Described:
         self.graph = graph = api.pygraph(
             io_data_type=kind, intermediate_data_type=types.FLOAT, compute_data_type=types.FLOAT, handle=dnn.handle
         )
-        self.tensors: list[tuple[Any, View]] = []
+        self.tensors: list[Any] = []
+        self.spaces: dict[int, int | None] = {}
 
         def tensor(name: str, view: View, dim: tuple[int, ...], stride: tuple[int, ...]) -> Any:
             made = graph.tensor(name=name, dim=list(dim), stride=list(stride), data_type=kind)
-            self.tensors.append((made, view))
+            self.tensors.append(made)
             return made
 
         spatial = len(step.y.shape) - 2
@@ -97,7 +108,7 @@ class _Described:
         if step.activation == "Relu":
             y = graph.relu(input=y)
         y.set_output(True).set_data_type(kind).set_dim(list(step.y.shape)).set_stride(list(_steps(step.y)))
-        self.tensors.append((y, step.y))
+        self.tensors.append(y)
         self.count = self._plan(kind == types.FLOAT and not fast)
 
     def _plan(self, exact: bool) -> int:
@@ -117,14 +128,21 @@ class _Described:
         """The label of a plan."""
         return f"cudnn:{self.graph.get_plan_name_at_index(index)}"
 
-    def built(self, index: int) -> DnnCall | None:
-        """A plan that is ready to run, or ``None`` where cuDNN cannot build it."""
+    def built(self, index: int, step: Convolution) -> DnnCall | None:
+        """A plan that is ready to run ``step``, or ``None`` where cuDNN cannot build it."""
+        if index not in self.spaces:
+            self.spaces[index] = self._build(index)
+        space = self.spaces[index]
+        views = (step.x, step.w, step.bias, step.residual, step.y)
+        present = tuple(view for view in views if view is not None)
+        return None if space is None else DnnCall(self, index, space, self.name(index), present)
+
+    def _build(self, index: int) -> int | None:
         try:
             self.graph.build_plan_at_index(index)
-            space = int(self.graph.get_workspace_size_plan_at_index(index))
+            return int(self.graph.get_workspace_size_plan_at_index(index))
         except Exception:  # noqa: BLE001 - not every plan builds
             return None
-        return DnnCall(self, index, space, self.name(index))
 
 
 def as_product(step: Convolution) -> Product | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,7 +19,6 @@ from egraph_opt.onnx_io.load import Model
 from egraph_opt.ops import numpy_dtype
 from egraph_opt.ops.base import Array
 from egraph_opt.runtime.cuda.device import library, machine
-from egraph_opt.runtime.cuda.expressions import PRELUDE
 from egraph_opt.runtime.cuda.memory import offsets
 from egraph_opt.runtime.cuda.plan import Plan, make_plan
 from egraph_opt.runtime.cuda.schedule import schedule
@@ -27,13 +26,32 @@ from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product
 from egraph_opt.runtime.cuda.tune import Call, Choices, Launch, Pointer, Tuner
 from egraph_opt.runtime.cuda.views import View
 
+_LARGE, _CACHE = 2**18, 40 * 2**20
+"""Bytes of a weight that is worth fetching ahead, and of all that the L2 cache holds for sure."""
+_FETCH = """
+extern "C" __global__ void fetch(const char* p, long long size) {
+  const long long step = gridDim.x * blockDim.x * 128ll;
+  for (long long i = (blockIdx.x * blockDim.x + threadIdx.x) * 128ll; i < size; i += step)
+    asm volatile("prefetch.global.L2 [%0];" :: "l"(p + i)); }
+"""
+
 
 class Program:
-    """A plan with its memory, its kernels and its CUDA graph. Made by ``compile``."""
+    """A plan with its memory, its kernels and its CUDA graph. Made by ``compile``.
 
-    def __init__(self, plan: Plan, names: tuple[str, ...], *, fast: bool, tuner: Tuner, streams: int = 8) -> None:
-        self.plan, self.names = plan, names
+    Attributes:
+        plan: its steps in the order in which they are launched.
+        alone: seconds of each step by itself.
+        schedule: streams, and the seconds of a run by simulation.
+    """
+
+    def __init__(
+        self, plan: Plan, names: tuple[str, ...], *, fast: bool, tuner: Tuner, streams: int = 8, ahead: int = 0,
+        layouts: bool = True,
+    ) -> None:  # fmt: skip
+        self.plan, self.names, self.ahead, self.layouts = plan, names, ahead, layouts
         self.cupy = library("cupy")
+        self.fetch: Any = self.cupy.RawKernel(_FETCH, "fetch", backend="nvrtc")
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.calls: dict[int, Call] = {}
         try:
@@ -42,9 +60,12 @@ class Program:
                     self._product(number, step, fast, tuner)
                 elif isinstance(step, Convolution):
                     self.calls[number] = tuner.best(step, fast, plan.buffers)
-            self._compile()
+            if ahead:
+                self.fetch.compile()
+            tuner.compile(plan.steps)
+            self._functions = tuner.functions
             self._schedule(fast, tuner, streams)
-            self._allocate()
+            self._allocate(tuner)
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise BudgetError(f"the model does not fit into the memory of the GPU: {error}") from None
         self.graph = self._capture()
@@ -55,7 +76,7 @@ class Program:
         """Picks the call, and whether a weight of this step alone lies as (K, N) or as (N, K)."""
         plan = self.plan
         self.calls[number] = tuner.best(step, fast, plan.buffers)
-        turned = _turned(plan, step)
+        turned = other_layout(plan, step) if self.layouts else None
         if turned is None:
             return
         call = tuner.best(turned, fast, plan.buffers)
@@ -64,7 +85,9 @@ class Program:
             buffer = plan.buffers[step.b.buffer]
             load, shape = buffer.load, (step.b.shape[0] * step.b.shape[1], step.b.shape[2])
             assert load is not None
-            lies = replace(buffer, load=lambda: np.ascontiguousarray(load().reshape(shape).T))
+            lies = replace(
+                buffer, key=f"{buffer.key} turned", load=lambda: np.ascontiguousarray(load().reshape(shape).T)
+            )
             buffers = tuple(lies if i == step.b.buffer else b for i, b in enumerate(plan.buffers))
             steps = tuple(turned if i == number else s for i, s in enumerate(plan.steps))
             self.plan = replace(plan, buffers=buffers, steps=steps)
@@ -79,12 +102,13 @@ class Program:
             if isinstance(step, Generated | Product | Convolution)
         ]
         self.schedule = schedule(self.plan.steps, seconds, streams)
+        self.alone = [seconds[number] for number in self.schedule.order]
         self.plan = replace(self.plan, steps=tuple(self.plan.steps[number] for number in self.schedule.order))
         self.calls = {
             place: self.calls[number] for place, number in enumerate(self.schedule.order) if number in self.calls
         }
 
-    def _allocate(self) -> None:
+    def _allocate(self, tuner: Tuner) -> None:
         cupy, spaces = self.cupy, {n: call.space for n, call in self.calls.items()}
         places, self._spaces, size = offsets(self.plan, self.schedule, spaces)
         self._work = cupy.zeros(max(size, 256), cupy.uint8)
@@ -93,26 +117,10 @@ class Program:
             if number in places:
                 self._memory.append(self._work[places[number] : places[number] + buffer.bytes])
             elif buffer.load is not None:
-                self._memory.append(cupy.asarray(np.ascontiguousarray(buffer.load()).reshape(-1).view(np.uint8)))
+                self._memory.append(tuner.weight(buffer))
             else:
                 self._memory.append(cupy.zeros(buffer.bytes, cupy.uint8))
         cupy.cuda.Device().synchronize()  # our streams do not wait for the one that filled them
-
-    def _compile(self) -> None:
-        """All generated kernels as one module: the headers are read once."""
-        texts: dict[str, str] = {}
-        helpers: dict[str, None] = {}
-        for step in self.plan.steps:
-            if isinstance(step, Generated):
-                texts.setdefault(step.source, f"kernel{len(texts)}")
-                helpers[step.helpers] = None
-        self._functions: dict[str, Any] = {}
-        if not texts:
-            return
-        bodies = [re.sub(r"\bkernel\(", f"{name}(", text, count=1) for text, name in texts.items()]
-        code = PRELUDE + "".join(helpers) + "\n".join(bodies)
-        module = self.cupy.RawModule(code=code, options=("-std=c++17",), backend="nvrtc")
-        self._functions = {text: module.get_function(name) for text, name in texts.items()}
 
     def pointer(self, view: View) -> int:
         """The address of the first element of ``view``."""
@@ -147,7 +155,9 @@ class Program:
         cupy = self.cupy
         self.enqueue()  # outside of a capture once: libraries load their kernels lazily
         self.stream.synchronize()
-        streams = [self.stream] + [cupy.cuda.Stream(non_blocking=True) for _ in range(self.schedule.count - 1)]
+        fetched = self._fetched()
+        count = self.schedule.count + bool(fetched)
+        streams = [self.stream] + [cupy.cuda.Stream(non_blocking=True) for _ in range(count - 1)]
         waited = {w for waits in self.schedule.waits for w in waits}
         events: dict[int, Any] = {}
         self.stream.begin_capture()
@@ -159,6 +169,8 @@ class Program:
             stream = streams[self.schedule.streams[number]]
             for other in self.schedule.waits[number]:
                 stream.wait_event(events[other])
+            for view in fetched.get(number, ()):
+                self._fetch(view, stream, streams[-1])
             with stream:
                 self._launch(number, stream)
             if number in waited:
@@ -170,6 +182,31 @@ class Program:
             self.stream.wait_event(join)
         self._keep = streams, events
         return self.stream.end_capture()
+
+    def _fetched(self) -> dict[int, list[View]]:
+        """Weights to bring into the L2 cache, by the step beside which that happens: those of the next such step.
+
+        Only where the weights are many: the few of a small network stay in the cache from one run to the next.
+        """
+        weights = sum(b.bytes for b in self.plan.buffers if b.role == "weight")
+        if not self.ahead or weights < _CACHE or self.schedule.count > 1:
+            return {}
+        large = [(number, [v for v in step.reads if self._is_large(v)]) for number, step in enumerate(self.plan.steps)]
+        readers = [(number, views) for number, views in large if views]
+        return {before: views for (before, _), (_, views) in pairwise(readers)}
+
+    def _is_large(self, view: View) -> bool:
+        buffer = self.plan.buffers[view.buffer]
+        return buffer.role == "weight" and _LARGE <= buffer.bytes <= _CACHE
+
+    def _fetch(self, view: View, after: Any, stream: Any) -> None:
+        """Enqueues the prefetch of a weight on ``stream``, to start when the steps before on ``after`` have ended."""
+        event = self.cupy.cuda.Event(disable_timing=True)
+        event.record(after)
+        stream.wait_event(event)
+        size = self.plan.buffers[view.buffer].bytes
+        with stream:
+            self.fetch((self.ahead,), (256,), (self._memory[view.buffer].data.ptr, np.int64(size)))
 
     # --- running
 
@@ -223,7 +260,7 @@ class Program:
         return rows
 
 
-def _turned(plan: Plan, step: Product) -> Product | None:
+def other_layout(plan: Plan, step: Product) -> Product | None:
     """``step`` with its weight as (N, K), if it is a whole weight that no other step reads."""
     b = step.b
     users = sum(view.buffer == b.buffer for other in plan.steps for view in other.reads)
@@ -236,7 +273,7 @@ def _turned(plan: Plan, step: Product) -> Product | None:
 
 def compile(
     model: Model | TensorGraph, *, fast: bool = False, sizes: Mapping[str, int] | None = None,
-    cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 8,
+    cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 8, ahead: int = 0, layouts: bool = True,
 ) -> Program:  # fmt: skip
     """A model as a program for this machine's GPU.
 
@@ -245,6 +282,9 @@ def compile(
         fast: float32 products and convolutions may use TF32.
         sizes: numbers for the symbolic sizes.
         cache: JSON file with the fastest library calls; read, and written with what is timed now.
+        streams: most steps that run side by side.
+        ahead: blocks that bring weights into the L2 cache before they are needed; 0 for none.
+        layouts: values and weights may lie in the order that suits their readers; False is for comparisons.
 
     Raises:
         UsageError: no GPU, a missing library, or an operator that the executor does not support.
@@ -260,6 +300,7 @@ def compile(
         graph = import_model(proto).graph
         names = tuple(value.name or "" for value in proto.graph.outputs)
     tuner = tuner or Tuner(Choices(Path(cache) if cache is not None else None))
-    program = Program(make_plan(graph, sizes, exact=not fast), names, fast=fast, tuner=tuner, streams=streams)
+    plan = make_plan(graph, sizes, exact=not fast, layouts=layouts)
+    program = Program(plan, names, fast=fast, tuner=tuner, streams=streams, ahead=ahead, layouts=layouts)
     tuner.choices.save()
     return program

@@ -74,7 +74,8 @@ def single(signature: Signature) -> TensorGraph:
     graph, operands = TensorGraph(), list[int]()
     for position, (type_, constant) in enumerate(zip(signature.tensors, signature.constant, strict=True)):
         if constant and not all(signature.constant):
-            weight = Constant(type_, f"weight{position}", lambda p=position: values_of(signature, p))
+            key = f"weight {position} of {signature.key}"
+            weight = Constant(type_, key, lambda p=position: values_of(signature, p))
             operands.append(graph.constant(weight))
         else:
             operands.append(graph.add("Input", (f"x{position}",), (), type_))

@@ -27,13 +27,14 @@ Role = Literal["input", "weight", "work", "output"]
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory for ``elements`` of ``dtype``; ``load`` gives a weight as it lies there."""
+    """Memory for ``elements`` of ``dtype``; ``load`` gives a weight as it lies there, and ``key`` says which it is."""
 
     role: Role
     dtype: str
     elements: int
     name: str = ""
     load: Callable[[], Array] | None = None
+    key: str = ""
 
     @property
     def bytes(self) -> int:
@@ -64,18 +65,24 @@ class Plan:
 
 
 def make_plan(
-    graph: TensorGraph, sizes: Mapping[str, int] | None = None, *, exact: bool = False, lay_inputs: bool = False
+    graph: TensorGraph,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    exact: bool = False,
+    lay_inputs: bool = False,
+    layouts: bool = True,
 ) -> Plan:
     """Plans ``graph``; ``sizes`` are the numbers for its symbolic sizes.
 
     ``exact`` says that float32 may not use TF32: cuDNN then has no good kernel that adds a residual. ``lay_inputs``
-    lets inputs lie as their readers want them, as they would between operators of a larger graph.
+    lets inputs lie as their readers want them, as they would between operators of a larger graph. Without ``layouts``
+    every value that a step writes is row-major.
 
     Raises:
         UsageError: an operator, a dtype or a size that the executor does not support; the message names it.
     """
     simple = lowered(graph, sizes)
-    return _Planner(simple, fused(simple, exact=exact), orders(simple), lay_inputs).run()
+    return _Planner(simple, fused(simple, exact=exact), orders(simple) if layouts else {}, lay_inputs).run()
 
 
 @dataclass
@@ -119,9 +126,10 @@ class _Planner:
         return type_
 
     def _buffer(
-        self, role: Role, dtype: str, elements: int, name: str = "", load: Callable[[], Array] | None = None
-    ) -> int:
-        self.buffers.append(Buffer(role, dtype, max(elements, 1), name, load))
+        self, role: Role, dtype: str, elements: int, name: str = "", load: Callable[[], Array] | None = None,
+        key: str = "",
+    ) -> int:  # fmt: skip
+        self.buffers.append(Buffer(role, dtype, max(elements, 1), name, load, key))
         return len(self.buffers) - 1
 
     def _new(self, type_: TensorType, order: tuple[int, ...] | None, role: Role = "work", name: str = "") -> View:
@@ -137,7 +145,7 @@ class _Planner:
             constant = self.graph.constants[integer(self.graph.nodes[node].attrs[0])]
             number = self._buffer(
                 "weight", dtype, math.prod(shape), constant.names[0] if constant.names else "",
-                lambda: np.ascontiguousarray(make(np.asarray(constant.load()))),
+                lambda: np.ascontiguousarray(make(np.asarray(constant.load()))), f"{constant.key} {form} {shape}",
             )  # fmt: skip
             self.weights[key] = View(number, dtype, shape, dense_strides(shape))
         return self.weights[key]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -15,6 +16,7 @@ from egraph_opt.errors import UsageError
 from egraph_opt.runtime.cuda.blas import Blas
 from egraph_opt.runtime.cuda.device import library
 from egraph_opt.runtime.cuda.dnn import Dnn, as_product
+from egraph_opt.runtime.cuda.expressions import PRELUDE
 from egraph_opt.runtime.cuda.plan import Buffer
 from egraph_opt.runtime.cuda.prices import key_of
 from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
@@ -66,15 +68,39 @@ class Choices:
 
 
 class Tuner:
-    """Finds the fastest call for a step."""
+    """Finds the fastest call for a step; ``share`` keeps weights on the GPU for the programs that follow."""
 
-    def __init__(self, choices: Choices) -> None:
-        self.cupy = library("cupy")
+    def __init__(self, choices: Choices, *, share: bool = False) -> None:
+        self.cupy, self.share = library("cupy"), share
         self.choices = choices
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self._block: Any = None
+        self.functions: dict[str, Any] = {}
+        self.weights: dict[str, Any] = {}
         self.blas = Blas()
         self.dnn = Dnn(self.cupy.cuda.alloc(256).ptr)
+
+    def compile(self, steps: Iterable[Step]) -> None:
+        """Compiles the kernels of ``steps`` that are new, as one module: the headers are read once."""
+        texts: dict[str, str] = {}
+        helpers: dict[str, None] = {}
+        for step in steps:
+            if isinstance(step, Generated) and step.source not in self.functions:
+                texts.setdefault(step.source, f"kernel{len(texts)}")
+                helpers[step.helpers] = None
+        if not texts:
+            return
+        bodies = [re.sub(r"\bkernel\(", f"{name}(", text, count=1) for text, name in texts.items()]
+        code = PRELUDE + "".join(helpers) + "\n".join(bodies)
+        module = self.cupy.RawModule(code=code, options=("-std=c++17",), backend="nvrtc")
+        self.functions |= {text: module.get_function(name) for text, name in texts.items()}
+
+    def weight(self, buffer: Buffer) -> Any:
+        """The weight of a buffer on the GPU; programs of one tuner share it."""
+        assert buffer.load is not None
+        if buffer.key not in self.weights:
+            self.weights[buffer.key] = self.cupy.asarray(np.ascontiguousarray(buffer.load()).reshape(-1).view(np.uint8))
+        return self.weights[buffer.key]
 
     def best(self, step: Product | Convolution, fast: bool, buffers: Sequence[Buffer]) -> Call:
         """The fastest call, from memory or timed now.
