@@ -15,6 +15,7 @@ import base64
 import gzip
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,6 +133,18 @@ def load(record: Record, model: onnx.ModelProto) -> TensorGraph:
     assert isinstance(outputs, list)
     graph.outputs = tuple(place[i] for i in outputs)
     return graph
+
+
+def candidates(records: Sequence[Record], model: onnx.ModelProto, fast: bool, count: int) -> list[Record]:
+    """The ``count`` of the graphs of a pool with the least estimates by the measured steps of an H100."""
+    from egraph_opt.runtime import cuda
+    from egraph_opt.runtime.cuda.prices import shipped_steps
+
+    prices, priced = shipped_steps("h100"), list[tuple[float, int]]()
+    for number, record in enumerate(records):
+        plan = cuda.make_plan(load(record, model), exact=not fast)
+        priced.append((prices.plan(plan, fast), number))
+    return [{**records[number], "estimate": seconds} for seconds, number in sorted(priced)[:count]]
 
 
 def _weight(constant: Constant) -> object:

@@ -24,7 +24,7 @@ _TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # cudaDataT
 _COMPUTE_32, _COMPUTE_TF32, _COMPUTE_64 = 68, 77, 70  # cublasComputeType_t
 _RESULT = np.dtype([("algo", "u8", 8), ("space", "u8"), ("state", "i4"), ("waves", "f4"), ("rest", "i4", 4)])
 _SPACE = 32 * 2**20
-_ASKED = 24
+_ASKED = 64
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,15 +25,6 @@ from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product
 from egraph_opt.runtime.cuda.tune import Call, Choices, Launch, Pointer, Tuner
 from egraph_opt.runtime.cuda.views import View
 
-_LARGE, _CACHE = 2**18, 40 * 2**20
-"""Bytes of a weight that is worth fetching ahead, and of all that the L2 cache holds for sure."""
-_FETCH = """
-extern "C" __global__ void fetch(const char* p, long long size) {
-  const long long step = gridDim.x * blockDim.x * 128ll;
-  for (long long i = (blockIdx.x * blockDim.x + threadIdx.x) * 128ll; i < size; i += step)
-    asm volatile("prefetch.global.L2 [%0];" :: "l"(p + i)); }
-"""
-
 
 class Program:
     """A plan with its memory, its kernels and its CUDA graph. Made by ``compile``.
@@ -46,12 +36,11 @@ class Program:
     """
 
     def __init__(
-        self, plan: Plan, names: tuple[str, ...], *, fast: bool, tuner: Tuner, streams: int = 8, ahead: int = 0,
+        self, plan: Plan, names: tuple[str, ...], *, fast: bool, tuner: Tuner, streams: int = 8,
         layouts: bool = True,
     ) -> None:  # fmt: skip
-        self.plan, self.names, self.ahead, self.layouts = plan, names, ahead, layouts
+        self.plan, self.names, self.layouts = plan, names, layouts
         self.cupy = library("cupy")
-        self.fetch: Any = self.cupy.RawKernel(_FETCH, "fetch", backend="nvrtc")
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.calls: dict[int, Call] = {}
         try:
@@ -60,8 +49,6 @@ class Program:
                     self._product(number, step, fast, tuner)
                 elif isinstance(step, Convolution):
                     self.calls[number] = tuner.best(step, fast, plan.buffers)
-            if ahead:
-                self.fetch.compile()
             tuner.compile(plan.steps)
             self._functions = tuner.functions
             self._schedule(fast, tuner, streams)
@@ -155,9 +142,7 @@ class Program:
         cupy = self.cupy
         self.enqueue()  # outside of a capture once: libraries load their kernels lazily
         self.stream.synchronize()
-        fetched = self._fetched()
-        count = self.schedule.count + bool(fetched)
-        streams = [self.stream] + [cupy.cuda.Stream(non_blocking=True) for _ in range(count - 1)]
+        streams = [self.stream] + [cupy.cuda.Stream(non_blocking=True) for _ in range(self.schedule.count - 1)]
         waited = {w for waits in self.schedule.waits for w in waits}
         events: dict[int, Any] = {}
         self.stream.begin_capture()
@@ -169,8 +154,6 @@ class Program:
             stream = streams[self.schedule.streams[number]]
             for other in self.schedule.waits[number]:
                 stream.wait_event(events[other])
-            for view in fetched.get(number, ()):
-                self._fetch(view, stream, streams[-1])
             with stream:
                 self._launch(number, stream)
             if number in waited:
@@ -182,31 +165,6 @@ class Program:
             self.stream.wait_event(join)
         self._keep = streams, events
         return self.stream.end_capture()
-
-    def _fetched(self) -> dict[int, list[View]]:
-        """Weights to bring into the L2 cache, by the step beside which that happens: those of the next such step.
-
-        Only where the weights are many: the few of a small network stay in the cache from one run to the next.
-        """
-        weights = sum(b.bytes for b in self.plan.buffers if b.role == "weight")
-        if not self.ahead or weights < _CACHE or self.schedule.count > 1:
-            return {}
-        large = [(number, [v for v in step.reads if self._is_large(v)]) for number, step in enumerate(self.plan.steps)]
-        readers = [(number, views) for number, views in large if views]
-        return {before: views for (before, _), (_, views) in pairwise(readers)}
-
-    def _is_large(self, view: View) -> bool:
-        buffer = self.plan.buffers[view.buffer]
-        return buffer.role == "weight" and _LARGE <= buffer.bytes <= _CACHE
-
-    def _fetch(self, view: View, after: Any, stream: Any) -> None:
-        """Enqueues the prefetch of a weight on ``stream``, to start when the steps before on ``after`` have ended."""
-        event = self.cupy.cuda.Event(disable_timing=True)
-        event.record(after)
-        stream.wait_event(event)
-        size = self.plan.buffers[view.buffer].bytes
-        with stream:
-            self.fetch((self.ahead,), (256,), (self._memory[view.buffer].data.ptr, np.int64(size)))
 
     # --- running
 
@@ -273,7 +231,7 @@ def other_layout(plan: Plan, step: Product) -> Product | None:
 
 def compile(
     model: Model | TensorGraph, *, fast: bool = False, sizes: Mapping[str, int] | None = None,
-    cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 8, ahead: int = 0, layouts: bool = True,
+    cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 8, layouts: bool = True,
 ) -> Program:  # fmt: skip
     """A model as a program for this machine's GPU.
 
@@ -283,7 +241,6 @@ def compile(
         sizes: numbers for the symbolic sizes.
         cache: JSON file with the fastest library calls; read, and written with what is timed now.
         streams: most steps that run side by side.
-        ahead: blocks that bring weights into the L2 cache before they are needed; 0 for none.
         layouts: values and weights may lie in the order that suits their readers; False is for comparisons.
 
     Raises:
@@ -301,6 +258,6 @@ def compile(
         names = tuple(value.name or "" for value in proto.graph.outputs)
     tuner = tuner or Tuner(Choices(Path(cache) if cache is not None else None))
     plan = make_plan(graph, sizes, exact=not fast, layouts=layouts)
-    program = Program(plan, names, fast=fast, tuner=tuner, streams=streams, ahead=ahead, layouts=layouts)
+    program = Program(plan, names, fast=fast, tuner=tuner, streams=streams, layouts=layouts)
     tuner.choices.save()
     return program

@@ -259,7 +259,9 @@ class _Decider:
         fusion = self.fusion
         if node in fusion.dense:
             dense = fusion.dense[node]
+            homes = set[int]().union(*(self.home.get(u, set()) for u in fusion.users[node]))
             loose = node not in fusion.stored and node not in self.graph.outputs
+            loose = loose and not homes & fusion.attention.keys()  # which reads it many times
             if dense == Dense(node) and self.graph.nodes[node].op != "Conv" and loose:
                 fusion.partial.add(node)
             self._root(node)

@@ -57,7 +57,7 @@ class Code:
         shape = at(e, source)
         axes = _row_axes(self.graph, anchor)
         length = math.prod(shape[a] for a in axes)
-        warps = min(max(1, length // 256), 8) if length > 256 else 1
+        warps = min(max(1, length // 128), 8) if length > 256 else 1
         threads, per_block = 32 * warps, 4 if warps == 1 else 1
         count = math.prod(shape) // length
         let = integer_let(e)

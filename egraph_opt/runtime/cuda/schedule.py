@@ -18,6 +18,8 @@ _SETUP, _NEXT, _CROSS = 1.0e-6, 0.25e-6, 1.0e-6
 """Seconds of a step that need no multiprocessor, that a step takes more among others than alone (its code is not in the
 instruction cache), and until a step on another stream sees that one has ended. Fitted to replays on an H100."""
 _PROCESSORS, _TILE = 132, 64
+_LEAST = 0.5
+"""The share of a small step: it holds back others more than its blocks say. Fitted, as above."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def share(step: Step) -> float:
         assert isinstance(step, Convolution)
         channels = step.y.shape[1]
         blocks = math.ceil(step.y.elements / channels / _TILE) * math.ceil(channels / _TILE)
-    return min(1.0, max(0.1, blocks / _PROCESSORS))
+    return min(1.0, max(_LEAST, blocks / _PROCESSORS))
 
 
 def _on_streams(
