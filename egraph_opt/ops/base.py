@@ -158,6 +158,8 @@ def broadcast(shapes: Sequence[tuple[Size, ...]]) -> tuple[Size, ...]:
     Raises:
         IllTyped: the shapes do not fit.
     """
+    if len(shapes) == 2 and shapes[0] == shapes[1]:
+        return shapes[0]
     rank = max((len(s) for s in shapes), default=0)
     result: list[Size] = [1] * rank
     for shape in shapes:

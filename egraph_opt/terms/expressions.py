@@ -68,7 +68,7 @@ def evaluate(text: str, environment: Environment) -> AttrValue:
     """
     code, _ = compile_expression(text)
     try:
-        return eval(code, {"__builtins__": {}, **FUNCTIONS}, dict(environment))  # noqa: S307 - the grammar is closed
+        return eval(code, _GLOBALS, environment)  # noqa: S307 - the grammar is closed, and stores nothing
     except (
         IllTyped,
         NameError,
@@ -226,3 +226,4 @@ FUNCTIONS: dict[str, Callable[..., AttrValue] | frozenset[str]] = {
     "FLOATS": FLOATS,
     "NUMERIC": NUMERIC,
 }
+_GLOBALS: dict[str, object] = {"__builtins__": {}, **FUNCTIONS}

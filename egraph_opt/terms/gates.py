@@ -9,23 +9,19 @@ to float32 bits, to large magnitudes, and to infinities and NaNs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from egraph_opt.ir import FLOATS, AttrValue, TensorType
 from egraph_opt.ops import IllTyped, numpy_dtype, operator
 from egraph_opt.terms.equation import FLOAT_CLASSES, Equation, FloatClass
 from egraph_opt.terms.expressions import Undefined
-from egraph_opt.terms.pattern import App, Number, Pattern, Var, walk
-from egraph_opt.terms.sampling import Case, attribute_values, draw, right_type
-
-Array = NDArray[Any]
-Value = Array | tuple[Array, ...]
-Apply = Callable[[str, tuple[AttrValue, ...], list[Value]], Value]
+from egraph_opt.terms.pattern import App, Number, walk
+from egraph_opt.terms.program import Array, Bound, Program, Value
+from egraph_opt.terms.sampling import Case, Sampler
 
 PRIME = 1_048_573
 """Largest prime below 2**20: products of residues and sums of thousands of them fit an int64."""
@@ -61,48 +57,143 @@ class _Refused(Exception):  # noqa: N818 - an answer, not a failure
 def check_equation(rule: Equation, *, seed: int = 0, cases: int = 40) -> Verdict:
     """Gates (b) and (c) of a rule: values and types on ``cases`` random cases. Deterministic for a seed."""
     rng = np.random.default_rng([seed, *rule.name.encode()])
-    ring = _ring_applies(rule)
+    sampler, gate = Sampler(rule), Gate(rule)
     worst, error, seen = 0, 0.0, set[str]()
     try:
         for number in range(cases):
-            case = draw(rule, rng)
+            case = sampler.draw(rng)
             if case is None:
                 raise _Refused("no shapes were found that fit its left side and conditions")
             seen.add(str(case))
-            _check_types(rule, case)
-            if ring:
-                _check_ring(rule, case, rng)
-            _check_float64(rule, case, rng, positive=number % 2 == 1)
-            observed, seen_error = _observe(rule, case, rng)
-            worst, error = max(worst, FLOAT_CLASSES.index(observed)), max(error, seen_error)
+            bound = gate.typed(case)
+            if gate.ring:
+                gate.check_ring(bound, rng)
+            gate.check_float64(bound, rng, positive=number % 2 == 1)
+            observed, seen_error = gate.observe(bound, rng, FLOAT_CLASSES[worst])
+            worst, error = FLOAT_CLASSES.index(observed), max(error, seen_error)
             if worst > FLOAT_CLASSES.index(rule.float_class):
                 raise _Refused(f"its float class is {rule.float_class}, but it behaves as {observed} for {case}")
     except _Refused as refused:
-        return Verdict(rule.name, False, len(seen), ring, FLOAT_CLASSES[worst], error, str(refused))
-    return Verdict(rule.name, True, len(seen), ring, FLOAT_CLASSES[worst], error)
+        return Verdict(rule.name, False, len(seen), gate.ring, FLOAT_CLASSES[worst], error, str(refused))
+    return Verdict(rule.name, True, len(seen), gate.ring, FLOAT_CLASSES[worst], error)
 
 
-def holds(rule: Equation, case: Case, rng: np.random.Generator) -> bool:
-    """Whether both sides of an equation have one type and one value in a case of its left side."""
-    try:
-        _check_types(rule, case)
-        if _ring_applies(rule):
-            _check_ring(rule, case, rng)
-        for positive in (False, True):
-            _check_float64(rule, case, rng, positive=positive)
-    except _Refused:
-        return False
-    return True
+class Gate:
+    """What is asked of a rule in one case after another.
 
+    Attributes:
+        ring: whether its values can be compared modulo a prime.
+    """
 
-def _check_types(rule: Equation, case: Case) -> None:
-    for index, pattern in enumerate(rule.rhs):
+    def __init__(self, rule: Equation) -> None:
+        self.program = Program(rule)
+        self.ring = _ring_applies(rule)
+
+    def holds(self, case: Case, rng: np.random.Generator) -> bool:
+        """Whether both sides of the rule have one type and one value in a case of its left side."""
         try:
-            found = right_type(pattern, rule, case)
+            bound = self.typed(case)
+            if self.ring:
+                self.check_ring(bound, rng)
+            for positive in (False, True):
+                self.check_float64(bound, rng, positive=positive)
+        except _Refused:
+            return False
+        return True
+
+    def typed(self, case: Case) -> Bound:
+        """The rule in a case in which the right side has the types of the left one; raises _Refused."""
+        try:
+            bound = self.program.bind(case)
+            types = bound.types()
         except (IllTyped, Undefined) as error:
             raise _Refused(f"its right side is ill-typed for {case}: {error}") from None
-        if found != case.roots[index]:
-            raise _Refused(f"its right side is {found} instead of {case.roots[index]} for {case}")
+        for place, wanted in zip(self.program.right, case.roots, strict=True):
+            if types[place] != wanted:
+                raise _Refused(f"its right side is {types[place]} instead of {wanted} for {case}")
+        return bound
+
+    def check_ring(self, bound: Bound, rng: np.random.Generator) -> None:
+        """Refuses a rule whose sides differ modulo a prime."""
+        inputs = {n: rng.integers(0, PRIME, t.numbers(), dtype=np.int64) for n, t in bound.case.tensors.items()}
+        values = bound.run(inputs, apply_ring, np.int64)
+        for index, (left, right) in enumerate(self._sides(values)):
+            if not all(np.array_equal(a, b) for a, b in zip(_parts(left), _parts(right), strict=True)):
+                raise _Refused(f"root {index} differs (modulo {PRIME}) for {bound.case}")
+
+    def check_float64(self, bound: Bound, rng: np.random.Generator, *, positive: bool) -> None:
+        """Refuses a rule whose sides differ by more than rounding."""
+        inputs = {n: _random(t, rng) for n, t in bound.case.tensors.items()}
+        if positive:
+            inputs = {n: np.abs(a) + 0.1 if a.dtype.kind == "f" else a for n, a in inputs.items()}
+        values = bound.run(inputs, _apply, np.float64)
+        for index, (left, right) in enumerate(self._sides(values)):
+            for a, b in zip(_parts(left), _parts(right), strict=True):
+                if _difference(a, b) > TOLERANCE:
+                    raise _Refused(f"root {index} differs by {_difference(a, b):.2g} in float64 for {bound.case}")
+
+    def observe(self, bound: Bound, rng: np.random.Generator, known: FloatClass = "exact") -> tuple[FloatClass, float]:
+        """The float class of what happens to float32 values in this case, and the largest ordinary error.
+
+        Args:
+            known: the class that other cases have shown: what cannot show a worse one is not looked at.
+        """
+        plain = {n: _random(t, rng) for n, t in bound.case.tensors.items()}
+        plain = {n: a.astype(np.float32) if a.dtype == np.float64 else a for n, a in plain.items()}
+        values = bound.run(plain, _apply, np.float32)
+        behaviour = _Behaviour(self._sides(values))
+        error, observed = behaviour.error, known if behaviour.same_bits else _worse(known, "reassociate")
+        for name, array in plain.items():
+            if not array.size or array.dtype.kind != "f":
+                continue
+            for scale in (1e25, 1e-25):
+                if _worse(observed, "overflow-risk") == observed:
+                    break
+                factors = {n: scale if n == name else 1 / scale for n in plain}
+                scaled = {n: a * np.float32(factors[n]) if a.dtype == np.float32 else a for n, a in plain.items()}
+                if _Behaviour(self._sides(bound.run(scaled, _apply, np.float32))).spreads:
+                    observed = "overflow-risk"
+            for special in (np.inf, -np.inf, np.nan, -0.0):
+                place = int(rng.integers(array.size))
+                if observed == FLOAT_CLASSES[-1]:
+                    continue
+                changed = array.copy()
+                changed.reshape(-1)[place] = special
+                behaviour = _Behaviour(self._sides(bound.rerun(values, name, changed, _apply, np.float32)))
+                observed = _worse(observed, behaviour.float_class)
+        return observed, error
+
+    def _sides(self, values: list[Value]) -> list[tuple[Value, Value]]:
+        """The values of the roots, left and right."""
+        return [(values[a], values[b]) for a, b in zip(self.program.left, self.program.right, strict=True)]
+
+
+class _Behaviour:
+    """How the float32 values of the two sides differ.
+
+    Attributes:
+        same_bits: they are the same, signs of zeros included; a NaN is like any other.
+        error: the largest difference, relative to the scale of the left side.
+        spreads: the right side is infinite or NaN where the left is not.
+        drops: the left side is infinite or NaN where the right is not.
+    """
+
+    def __init__(self, sides: Sequence[tuple[Value, Value]]) -> None:
+        self.same_bits, self.error, self.spreads, self.drops = True, 0.0, False, False
+        pairs = [p for left, right in sides for p in zip(_parts(left), _parts(right), strict=True)]
+        if all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs):
+            return
+        left, right = (np.concatenate([p.astype(np.float64).reshape(-1) for p in s]) for s in zip(*pairs, strict=True))
+        self.same_bits, self.error = _same_bits(left, right), _difference(left, right)
+        finite = np.isfinite(left), np.isfinite(right)
+        self.spreads, self.drops = bool(np.any(finite[0] & ~finite[1])), bool(np.any(~finite[0] & finite[1]))
+
+    @property
+    def float_class(self) -> FloatClass:
+        """The class of a rule that does this to special values."""
+        if self.drops:
+            return "drops-nonfinite"
+        return "spreads-nonfinite" if self.spreads else "exact" if self.same_bits else "reassociate"
 
 
 def _ring_applies(rule: Equation) -> bool:
@@ -110,52 +201,6 @@ def _ring_applies(rule: Equation) -> bool:
     numbers = [p.value for p in parts if isinstance(p, Number)]
     operators = [operator(p.op) for p in parts if isinstance(p, App)]
     return not rule.by_definition and all(o.ring != "no" for o in operators) and all(n.is_integer() for n in numbers)
-
-
-def _check_ring(rule: Equation, case: Case, rng: np.random.Generator) -> None:
-    inputs = {n: rng.integers(0, PRIME, t.numbers(), dtype=np.int64) for n, t in case.tensors.items()}
-    for index, (left, right) in enumerate(zip(*_sides(rule, case, inputs, apply_ring, np.int64), strict=True)):
-        if not all(np.array_equal(a, b) for a, b in zip(_parts(left), _parts(right), strict=True)):
-            raise _Refused(f"root {index} differs (modulo {PRIME}) for {case}")
-
-
-def _check_float64(rule: Equation, case: Case, rng: np.random.Generator, *, positive: bool) -> None:
-    inputs = {n: _random(t, rng) for n, t in case.tensors.items()}
-    if positive:
-        inputs = {n: np.abs(a) + 0.1 if a.dtype.kind == "f" else a for n, a in inputs.items()}
-    for index, (left, right) in enumerate(zip(*_sides(rule, case, inputs, _apply, np.float64), strict=True)):
-        for a, b in zip(_parts(left), _parts(right), strict=True):
-            if _difference(a, b) > TOLERANCE:
-                raise _Refused(f"root {index} differs by {_difference(a, b):.2g} in float64 for {case}")
-
-
-def _observe(rule: Equation, case: Case, rng: np.random.Generator) -> tuple[FloatClass, float]:
-    """The float class of what happens to float32 values in this case, and the largest ordinary error."""
-    plain = {n: _random(t, rng) for n, t in case.tensors.items()}
-    plain = {n: a.astype(np.float32) if a.dtype == np.float64 else a for n, a in plain.items()}
-    left, right = _flat(rule, case, plain)
-    error = _difference(left, right)
-    observed: FloatClass = "exact" if _same_bits(left, right) else "reassociate"
-    for name in plain:
-        if not plain[name].size or plain[name].dtype.kind != "f":
-            continue
-        for scale in (1e25, 1e-25):
-            factors = {n: scale if n == name else 1 / scale for n in plain}
-            scaled = {n: a * np.float32(factors[n]) if a.dtype == np.float32 else a for n, a in plain.items()}
-            left, right = _flat(rule, case, scaled)
-            if bool(np.any(np.isfinite(left) & ~np.isfinite(right))):
-                observed = _worse(observed, "overflow-risk")
-        for special in (np.inf, -np.inf, np.nan, -0.0):
-            changed = {n: a.copy() for n, a in plain.items()}
-            changed[name].reshape(-1)[int(rng.integers(plain[name].size))] = special
-            left, right = _flat(rule, case, changed)
-            if not _same_bits(left, right):
-                observed = _worse(observed, "reassociate")
-            if bool(np.any(np.isfinite(left) & ~np.isfinite(right))):
-                observed = _worse(observed, "spreads-nonfinite")
-            if bool(np.any(~np.isfinite(left) & np.isfinite(right))):
-                observed = _worse(observed, "drops-nonfinite")
-    return observed, error
 
 
 def _worse(a: FloatClass, b: FloatClass) -> FloatClass:
@@ -167,12 +212,6 @@ def _random(type_: TensorType, rng: np.random.Generator) -> Array:
     if type_.dtype in FLOATS:
         return rng.normal(size=type_.numbers()).astype(numpy_dtype(type_.dtype))
     return rng.integers(-4, 5, type_.numbers()).astype(type_.dtype)
-
-
-def _flat(rule: Equation, case: Case, inputs: dict[str, Array]) -> tuple[Array, Array]:
-    sides = _sides(rule, case, inputs, _apply, np.float32)
-    left, right = ([np.asarray(p, np.float64).reshape(-1) for v in side for p in _parts(v)] for side in sides)
-    return np.concatenate(left), np.concatenate(right)
 
 
 def _same_bits(a: Array, b: Array) -> bool:
@@ -189,30 +228,6 @@ def _difference(a: Array, b: Array) -> float:
     return float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale
 
 
-def _sides(
-    rule: Equation, case: Case, inputs: dict[str, Array], apply: Apply, dtype: type[np.generic]
-) -> tuple[list[Value], list[Value]]:
-    with np.errstate(all="ignore"):
-        left = [_evaluate(p, case, inputs, apply, dtype) for p in rule.lhs]
-        right = [_evaluate(p, case, inputs, apply, dtype) for p in rule.rhs]
-    return left, right
-
-
-def _evaluate(pattern: Pattern, case: Case, inputs: dict[str, Array], apply: Apply, dtype: type[np.generic]) -> Value:
-    match pattern:
-        case Var(name):
-            return inputs[name]
-        case Number(value):
-            type_ = case.numbers.get(id(pattern))
-            return np.full(type_.numbers() if type_ else (), value, dtype)
-        case App(op, attrs, operands):
-            values = [_evaluate(o, case, inputs, apply, dtype) for o in operands]
-            if op == "Fill":  # its dtype is the model's; here it is the dtype of the check
-                shape, value, _ = attribute_values(attrs, case)
-                return np.full(shape, value, dtype)  # type: ignore[arg-type]
-            return apply(op, attribute_values(attrs, case), values)
-
-
 def _apply(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
     return operator(op).evaluate(attrs, operands)  # type: ignore[arg-type]
 
@@ -226,11 +241,15 @@ def apply_ring(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> 
 
 def _oracle(name: str, x: Array) -> Array:
     """Some fixed function of each element, different for each ``name``: a random polynomial of degree 5."""
-    coefficients = np.random.default_rng(list(name.encode())).integers(1, PRIME, 6)
     result = np.zeros_like(x)
-    for coefficient in coefficients:
-        result = (result * x + coefficient) % PRIME  # type: ignore[operator]
+    for coefficient in _coefficients(name):
+        result = (result * x + coefficient) % PRIME
     return result
+
+
+@lru_cache(4096)
+def _coefficients(name: str) -> tuple[int, ...]:
+    return tuple(int(c) for c in np.random.default_rng(list(name.encode())).integers(1, PRIME, 6))
 
 
 def _parts(value: Value) -> tuple[Array, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
@@ -60,7 +60,9 @@ class Conv(Operator):
         outputs = w.shape[0]
         require(isinstance(outputs, int) and outputs % group == 0, f"{outputs} filters in {group} groups")
         if len(types) == 3:
-            require(types[2] == TensorType(x.dtype, (outputs,)), f"the bias of Conv is {types[2]}")
+            bias = types[2]
+            if bias.dtype != x.dtype or bias.shape != (outputs,):
+                raise IllTyped(f"the bias of Conv is {bias}")
         sizes = [
             window_count(x.shape[2 + i], w.shape[2 + i], strides[i], pads[i] + pads[i + spatial], dilations[i])
             for i in range(spatial)
@@ -231,18 +233,32 @@ def sliding_windows(
 ) -> Array:
     """Windows of the spatial axes of x (N, C, *spatial) -> (N, C, *positions, *kernel), padded with ``fill``."""
     spatial = len(kernel)
-    width = [(0, 0), (0, 0), *((pads[i], pads[i + spatial]) for i in range(spatial))]
-    padded = np.pad(x, [(max(a, 0), max(b, 0)) for a, b in width], constant_values=fill)
-    crop = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(width, padded.shape, strict=True))
-    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    windows = sliding_window_view(padded[crop], spans, axis=tuple(range(2, 2 + spatial)))
-    step = (
-        slice(None),
-        slice(None),
-        *(slice(None, None, s) for s in strides),
-        *(slice(None, None, d) for d in dilations),
+    inner = _padded(x, [(pads[i], pads[i + spatial]) for i in range(spatial)], fill) if any(pads) else x
+    counts = [
+        (n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip(inner.shape[2:], kernel, strides, dilations, strict=True)
+    ]
+    if min(counts) < 1:
+        raise ValueError(f"windows {list(kernel)} with dilations {list(dilations)} do not fit {inner.shape}")
+    jumps = inner.strides[2:]
+    return as_strided(
+        inner,
+        (*inner.shape[:2], *counts, *kernel),
+        (
+            *inner.strides[:2],
+            *(jump * s for jump, s in zip(jumps, strides, strict=True)),
+            *(jump * d for jump, d in zip(jumps, dilations, strict=True)),
+        ),
+        writeable=False,
     )
-    return windows[step]
+
+
+def _padded(x: Array, sides: Sequence[tuple[int, int]], fill: float) -> Array:
+    """x with ``fill`` before and after its spatial axes; negative numbers crop. (``np.pad`` takes longer than most
+    convolutions on which rules are tried.)"""
+    sizes = [n + max(a, 0) + max(b, 0) for n, (a, b) in zip(x.shape[2:], sides, strict=True)]
+    padded = np.full((*x.shape[:2], *sizes), fill, x.dtype)
+    padded[(..., *(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(x.shape[2:], sides, strict=True)))] = x
+    return padded[(..., *(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(sizes, sides, strict=True)))]
 
 
 def resolve_pads(
@@ -295,9 +311,9 @@ def _random_group(rng: Rng, x: TensorType | None, w: TensorType | None, filters:
     if x:
         channels = x.numbers()[1]
         fits = [g for g in range(1, channels + 1) if channels % g == 0 and all(m % g == 0 for m in filters)]
-        return int(rng.choice(fits)) if fits else 0
+        return fits[int(rng.integers(len(fits)))] if fits else 0
     fits = [g for g in (1, 2, 3) if all(m % g == 0 for m in filters)]
-    return int(rng.choice(fits))
+    return fits[int(rng.integers(len(fits)))]
 
 
 OPERATORS = (Conv(), FusedConv())

@@ -11,6 +11,7 @@ from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import (
     Array,
     Attrs,
+    IllTyped,
     Operator,
     Param,
     Rng,
@@ -41,7 +42,8 @@ class MatMul(Operator):
         require(a.dtype == b.dtype and a.dtype in _DTYPES, f"MatMul of {a.dtype} by {b.dtype}")
         require(a.rank >= 1 and b.rank >= 1, "MatMul of a scalar")
         inner = b.shape[-2] if b.rank > 1 else b.shape[0]
-        require(a.shape[-1] == inner, f"MatMul of {a} by {b}")
+        if a.shape[-1] != inner:
+            raise IllTyped(f"MatMul of {a} by {b}")
         batch = broadcast([a.shape[:-2], b.shape[:-2]])
         rows: tuple[Size, ...] = a.shape[-2:-1] if a.rank > 1 else ()
         columns: tuple[Size, ...] = b.shape[-1:] if b.rank > 1 else ()

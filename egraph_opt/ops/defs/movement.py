@@ -11,6 +11,7 @@ from egraph_opt.ir import AttrValue, Size, TensorType, TupleType, Type
 from egraph_opt.ops.base import (
     Array,
     Attrs,
+    IllTyped,
     Operator,
     Param,
     Rng,
@@ -79,15 +80,16 @@ class Concat(Mover):
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         axis, first = integer(attrs[0]), types[0]
-        require(0 <= axis < first.rank, f"Concat along axis {axis} of {first}")
+        before, after = first.shape[:axis], first.shape[axis + 1 :]
+        if not 0 <= axis < first.rank:
+            raise IllTyped(f"Concat along axis {axis} of {first}")
         total: Size = 0
         for t in types:
-            fits = t.rank == first.rank and all(
-                a == b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True)) if i != axis
-            )
-            require(fits and t.dtype == first.dtype, f"Concat of {first} and {t} along axis {axis}")
+            fits = t.rank == first.rank and t.shape[:axis] == before and t.shape[axis + 1 :] == after
+            if not fits or t.dtype != first.dtype:
+                raise IllTyped(f"Concat of {first} and {t} along axis {axis}")
             total = total + t.shape[axis]
-        return TensorType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))
+        return TensorType(first.dtype, (*before, total, *after))
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         return np.concatenate(operands, axis=integer(attrs[0]))

@@ -12,6 +12,7 @@ from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
     Array,
     Attrs,
+    IllTyped,
     Operator,
     Param,
     Rng,
@@ -48,11 +49,10 @@ class Pool(Operator):
         ceil, x = integer(attrs[4]), types[0]
         spatial = x.rank - 2
         require(x.dtype in self.dtypes, f"{self.name} is not defined on {x.dtype}")
-        require(spatial >= 1 and ceil in (0, 1), f"{self.name} of {x}")
-        require(
-            len(kernel) == len(strides) == len(dilations) == spatial and len(pads) == 2 * spatial,
-            f"{self.name} attributes of another rank than {x}",
-        )
+        if spatial < 1 or ceil not in (0, 1):
+            raise IllTyped(f"{self.name} of {x}")
+        if not (len(kernel) == len(strides) == len(dilations) == spatial and len(pads) == 2 * spatial):
+            raise IllTyped(f"{self.name} attributes of another rank than {x}")
         require(min(kernel) >= 1 and min(strides) >= 1 and min(dilations) >= 1, f"{self.name} of nothing")
         inside = min(pads) >= 0 and all(p < k for p, k in zip(pads, kernel * 2, strict=True))
         require(inside, "a window of padding only")
@@ -196,7 +196,8 @@ class GlobalPool(Operator):
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         x = types[0]
-        require(x.dtype in FLOATS and x.rank >= 3, f"{self.name} of {x}")
+        if x.dtype not in FLOATS or x.rank < 3:
+            raise IllTyped(f"{self.name} of {x}")
         require(0 not in x.shape[2:], f"{self.name} of nothing")
         return TensorType(x.dtype, (*x.shape[:2], *(1,) * (x.rank - 2)))
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egraph_opt.terms import Case, Equation, draw
-from egraph_opt.terms.expressions import Undefined, evaluate
-from egraph_opt.terms.gates import holds
+from egraph_opt.terms import Equation
+from egraph_opt.terms.expressions import Environment, Undefined, evaluate
+from egraph_opt.terms.gates import Gate
+from egraph_opt.terms.sampling import Sampler
 
 CASES = 240
 """Cases that conditions are learned from."""
@@ -52,12 +53,13 @@ def learn_conditions(equation: Equation, *, seed: int = 0, cases: int = CASES) -
     Conditions that the equation has already are taken for granted.
     """
     rng = np.random.default_rng([seed, *equation.name.encode()])
-    positive: list[Case] = []
-    negative: list[Case] = []
+    sampler, gate = Sampler(equation), Gate(equation)
+    positive: list[Environment] = []
+    negative: list[Environment] = []
     for _ in range(cases):
-        case = draw(equation, rng, attempts=300)
+        case = sampler.draw(rng, attempts=300)
         if case is not None:
-            (positive if holds(equation, case, rng) else negative).append(case)
+            (positive if gate.holds(case, rng) else negative).append(case.environment)
     for restriction in ((), tuple(f"rank({x}) >= 2" for x in equation.tensors)):
         inside = [[c for c in side if all(_true(r, c) for r in restriction)] for side in (positive, negative)]
         chosen = _exact(equation, *inside) if len(inside[0]) >= ENOUGH else None
@@ -66,23 +68,28 @@ def learn_conditions(equation: Equation, *, seed: int = 0, cases: int = CASES) -
     return Learned(None, len(positive), len(negative))
 
 
-def _exact(equation: Equation, positive: Sequence[Case], negative: Sequence[Case]) -> tuple[str, ...] | None:
+def _exact(
+    equation: Equation, positive: Sequence[Environment], negative: Sequence[Environment]
+) -> tuple[str, ...] | None:
     """Conditions that hold in every positive case, and of which one fails in every negative case."""
+    if not negative:
+        return ()
     usable = [c for c in _conditions(equation) if all(_true(c, case) for case in positive)]
+    excludes = {c: frozenset(i for i, case in enumerate(negative) if not _true(c, case)) for c in usable}
     chosen: list[str] = []
-    left = list(negative)
+    left = frozenset(range(len(negative)))
     while left:
-        best = max(usable, key=lambda c: sum(not _true(c, case) for case in left), default=None)
-        if best is None or all(_true(best, case) for case in left):
+        best = max(excludes, key=lambda c: len(excludes[c] & left), default=None)
+        if best is None or not excludes[best] & left:
             return None
         chosen.append(best)
-        left = [case for case in left if _true(best, case)]
+        left -= excludes[best]
     return tuple(chosen)
 
 
-def _true(condition: str, case: Case) -> bool:
+def _true(condition: str, environment: Environment) -> bool:
     try:
-        return bool(evaluate(condition, case.environment))
+        return bool(evaluate(condition, environment))
     except Undefined:
         return False
 

@@ -21,7 +21,9 @@ from collections.abc import Sequence
 
 from egraph_opt.axioms import all_axioms
 from egraph_opt.rewrites.generate.conditions import learn_conditions
+from egraph_opt.rewrites.prove import Proof, Rejected, check
 from egraph_opt.rewrites.prove.find import prove
+from egraph_opt.rewrites.prove.proof import by_name
 from egraph_opt.rewrites.rule import Rule
 from egraph_opt.terms import FLOAT_CLASSES, App, Dtypes, Equation, Pattern, PatternError, Var, check_equation, walk
 
@@ -54,14 +56,25 @@ def confirmed(rule: Rule, seed: int = 0, cases: int = MANY) -> Rule | None:
 
 
 def proved(rule: Rule) -> Rule | None:
-    """The rule, for the widest dtypes for which it passes the gates and is proved; ``None`` if it is not proved."""
-    if prove(rule, all_axioms()) is None:
+    """The rule, for the widest dtypes for which its proof holds and it passes the gates; ``None`` if it is not
+    proved."""
+    proof = prove(rule, all_axioms())
+    if proof is None:
         return None
     for dtypes in _WIDEST:
         wide = dataclasses.replace(rule, dtypes=dtypes)
-        if check_equation(wide, cases=FEW).passed and prove(wide, all_axioms()) is not None:
+        if _shows(proof, wide) and check_equation(wide, cases=FEW).passed:
             return dataclasses.replace(wide, status="proved")
     return dataclasses.replace(rule, status="proved")
+
+
+def _shows(proof: Proof, rule: Rule) -> bool:
+    """Whether the proof shows the rule for its dtypes too: the search for one would go the same way again."""
+    try:
+        check(rule, proof, by_name(all_axioms()))
+    except Rejected:
+        return False
+    return True
 
 
 def withheld(rule: Equation) -> str:

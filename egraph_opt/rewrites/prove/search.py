@@ -170,10 +170,11 @@ def search(
 
 def _apply(graph: Graph, instance: Instance, axioms: Axioms) -> bool:
     """Adds an instance, if its conditions hold and it is well-typed."""
+    made, binding = schema(axioms[instance.axiom]), dict(instance.binding)
     try:
-        ground = spell(schema(axioms[instance.axiom]), dict(instance.binding))
-        if not all(graph.world.holds(condition) for condition in ground.conditions):
+        if not graph.world.all_hold(made, binding):
             return False
+        ground = spell(made, binding)
         if any(graph.world.types(a) != graph.world.types(b) for a, b in ground.equalities):
             return False
         pairs = [(graph.add(a), graph.add(b)) for a, b in ground.equalities]

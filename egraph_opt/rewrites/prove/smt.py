@@ -75,38 +75,36 @@ class Oracle:
         Args:
             second: also try model-based instantiation, where matching alone does not answer.
         """
-        begin, answer = time.perf_counter(), None
-        for tier, solver in enumerate(self.solvers[: 1 + second]):
-            solver.push()
-            try:
-                self._pose(solver, equation, world, instances)
-                found = solver.check()
-                if found == self.z3.unsat:
-                    core = sorted(str(c) for c in solver.unsat_core())
-                    answer = Answer("proved", tuple(core), tier + 1, 1e3 * (time.perf_counter() - begin))
-            finally:
-                solver.pop()
-            if answer is not None:
-                return answer
+        begin = time.perf_counter()
+        question = self._question(equation, world, instances)
+        for tier in range(1 + second):
+            # in a context of its own: what was asked before would change the order of terms and the limit's meaning
+            context = self.z3.Context()
+            solver = self.solvers[tier].translate(context)
+            self._limit(solver, mbqi=tier == 1)
+            solver.add(*(formula.translate(context) for formula in question))
+            if solver.check() == self.z3.unsat:
+                core = sorted(str(c) for c in solver.unsat_core())
+                return Answer("proved", tuple(core), tier + 1, 1e3 * (time.perf_counter() - begin))
         return Answer("unknown", (), 1 + second, 1e3 * (time.perf_counter() - begin))
 
     def _solver(self, *, mbqi: bool) -> Any:
         solver = self.z3.SolverFor("UF") if mbqi else self.z3.SimpleSolver()
+        self._limit(solver, mbqi=mbqi)
+        return solver
+
+    def _limit(self, solver: Any, *, mbqi: bool) -> None:
         options = {"auto_config": False, "mbqi": mbqi, "random_seed": 0, "rlimit": SECOND_RLIMIT if mbqi else RLIMIT}
         for name, value in options.items():
             solver.set(name, value)
-        return solver
 
-    def _pose(self, solver: Any, equation: Equation, world: World, instances: Sequence[Instance]) -> None:
+    def _question(self, equation: Equation, world: World, instances: Sequence[Instance]) -> list[Any]:
         made = schema(equation)
-        for side in (*made.lhs, *made.rhs):
-            for term in subterms(side):
-                solver.add(self.present(self._ground(term, world)))
-        for instance in instances:
-            for fact in self._facts(instance, world):
-                solver.add(fact)
+        terms = [t for side in (*made.lhs, *made.rhs) for t in subterms(side)]
+        asked = [self.present(self._ground(term, world)) for term in terms]
+        asked += [fact for instance in instances for fact in self._facts(instance, world)]
         pairs = zip(made.lhs, made.rhs, strict=True)
-        solver.add(self.z3.Or([self._ground(a, world) != self._ground(b, world) for a, b in pairs]))
+        return [*asked, self.z3.Or([self._ground(a, world) != self._ground(b, world) for a, b in pairs])]
 
     # --- axioms
 

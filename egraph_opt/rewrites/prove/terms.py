@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from egraph_opt.ops import operators
@@ -27,15 +27,31 @@ class Term:
     head: str
     attrs: tuple[str, ...] = ()
     operands: tuple[Term, ...] | None = None
+    text: str = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # terms are looked up and written far more often than made
+        object.__setattr__(self, "text", self._written())
+        object.__setattr__(self, "_hash", hash((self.head, self.attrs, self.operands)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Term], tuple[object, ...]]:
+        return Term, (self.head, self.attrs, self.operands)  # hashes of texts differ between processes
 
     @property
     def is_variable(self) -> bool:
         return self.operands is None
 
     def __str__(self) -> str:
+        return self.text
+
+    def _written(self) -> str:
         if self.operands is None:
             return self.head
-        shown = [str(o) for o in self.operands]
+        shown = [o.text for o in self.operands]
         shown += [f"{name}={text}" for name, text in zip(params(self.head), self.attrs, strict=True)]
         return f"{self.head}({', '.join(shown)})"
 
@@ -56,6 +72,7 @@ class Schema:
     given: tuple[str, ...]
 
 
+@cache
 def params(head: str) -> tuple[str, ...]:
     """Names of an operator's attributes."""
     return _NUMBER_PARAMS if head == NUMBER else tuple(p.name for p in operators()[head].params)

@@ -11,13 +11,25 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
 
 from egraph_opt.ir import AttrValue, TensorType, Type
 from egraph_opt.ops import IllTyped, operator
-from egraph_opt.rewrites.prove.terms import NUMBER, Term, is_operator, number_names, schema, term_of
+from egraph_opt.rewrites.prove.terms import (
+    NUMBER,
+    Schema,
+    Term,
+    is_operator,
+    names,
+    number_names,
+    parse_term,
+    schema,
+    substitute,
+    term_of,
+)
 from egraph_opt.terms import Case, Equation, draw
 from egraph_opt.terms.expressions import Undefined, evaluate
 
@@ -48,6 +60,7 @@ class World:
         self.given = frozenset(schema(equation).given)
         self._types: dict[Term, tuple[Type, ...]] = {}
         self._values: dict[str, Values] = {}
+        self._keys: dict[str, str] = {}
 
     def types(self, term: Term) -> tuple[Type, ...]:
         """The type of a term in every case; raises Untyped."""
@@ -94,13 +107,34 @@ class World:
 
     def key(self, text: str) -> str:
         """What tells attributes apart: two texts have one key where they have the same value in every case."""
-        return repr(self.values(text))
+        found = self._keys.get(text)
+        if found is None:
+            found = self._keys[text] = repr(self.values(text))
+        return found
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is true in every case."""
         try:
             return all(self.values(condition))
         except Untyped:
+            return False
+
+    def all_hold(self, made: Schema, binding: Mapping[str, str]) -> bool:
+        """Whether the conditions of a schema are true in every case for these terms and expressions.
+
+        What ``holds`` says of each condition with the terms written into it, without writing them.
+        """
+        try:
+            bound = {n: self.types(parse_term(binding[n])) for n in made.tensors}
+            if any("out" in names(condition) for condition in made.given):
+                bound["out"] = self.types(substitute(made.lhs[0], binding))
+            known = {n: self.values(binding[n]) for n in made.attributes} if made.given else {}
+            return all(
+                evaluate(condition, {n: v[i] for n, v in (bound | known).items()})  # type: ignore[dict-item]
+                for i in range(len(self.environments))
+                for condition in made.given
+            )
+        except (Untyped, Undefined, OverflowError):
             return False
 
     def justify(self, condition: str) -> str:
