@@ -67,6 +67,7 @@ class Enumeration:
         self.axiom, self.space, self.rng = axiom, space, rng
         self.tensors: dict[str, TensorType] = {}
         self.attributes: dict[str, AttrValue] = {}
+        self.numbers: dict[int, TensorType] = {}
         self.skipped = 0
         self.stacks = _leaves_batch_alone(axiom)
         self._conditions: dict[str, list[tuple[str, frozenset[str]]]] = {}
@@ -81,7 +82,7 @@ class Enumeration:
 
     def __iter__(self) -> Iterator[Case]:
         for type_ in self.fill(self.axiom.lhs[0], None):
-            case = Case(dict(self.tensors), dict(self.attributes), {}, (type_,))
+            case = Case(dict(self.tensors), dict(self.attributes), dict(self.numbers), (type_,))
             if all(self._holds(text, case.environment) for text in self._late):
                 yield case
             else:
@@ -115,7 +116,10 @@ class Enumeration:
     def fill(self, pattern: Pattern, *forms: Form) -> Iterator[Type]:
         """Types of ``pattern`` of one of the forms, its variables bound while each is out."""
         if isinstance(pattern, Number):
-            yield SCALAR
+            scalar = any(fits(SCALAR, form) for form in forms)  # where it broadcasts, one shape tells as much as all
+            for type_ in (SCALAR,) if scalar else self.shuffled(self._free(forms)):
+                self.numbers[id(pattern)] = type_
+                yield type_
         elif isinstance(pattern, App):
             from egraph_opt.axioms.choices import CHOICES
 

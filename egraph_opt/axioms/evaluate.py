@@ -80,7 +80,7 @@ def resolve(pattern: Pattern, case: Case, environment: dict[str, Any]) -> Term:
         case Var(name):
             return Term(name, (), (), case.tensors[name])
         case Number(value):
-            return Term("", (value,), (), SCALAR)
+            return Term("", (value,), (), case.numbers.get(id(pattern), SCALAR))
         case App(op, attrs, operands):
             terms = tuple(resolve(o, case, environment) for o in operands)
             values = tuple(_attribute(e, environment) for e in attrs)
@@ -103,7 +103,8 @@ def value(term: Term, inputs: dict[str, Array], apply: Apply, dtype: type[np.gen
     if term.op in inputs:
         return inputs[term.op]
     if not term.op:
-        return np.asarray(term.attrs[0]).astype(dtype)
+        assert isinstance(term.type, TensorType)
+        return np.full(term.type.numbers(), term.attrs[0]).astype(dtype)
     if term.op == "Fill":
         shape, number, _ = term.attrs
         return apply("Fill", (shape, number, np.dtype(dtype).name), [])

@@ -61,6 +61,15 @@ def test_the_missing_condition_makes_them_right(name: str, condition: str) -> No
     assert report.passed, report.counterexample
 
 
+def test_a_number_has_the_shape_that_its_place_asks_for() -> None:
+    """A scalar is no kernel, so the ones of a convolution are tried in every size of kernel."""
+    right = validate(_named("conv-by-ones"))
+    assert right.passed
+    assert right.combinations > 100
+    wrong = axiom("by-ones", "Conv(x, 1, strides=s, pads=p, dilations=l, group=g)", "x", "shape(out) == shape(x)")
+    assert "differ" in validate(wrong).counterexample
+
+
 def test_an_axiom_that_fits_no_shapes_is_refused() -> None:
     report = validate(axiom("nothing", "Relu(x)", "x", "rank(x) == 9"))
     assert not report.passed

@@ -6,7 +6,9 @@ import dataclasses
 
 import pytest
 
+from egraph_opt.axioms import axiom
 from egraph_opt.rewrites.generate.directed import admitted, directed_axioms, form
+from egraph_opt.rewrites.generate.readings import backwards
 from egraph_opt.rewrites.library import select_rules
 from egraph_opt.rewrites.rule import Rule, rule
 
@@ -50,6 +52,49 @@ def test_what_is_true_but_not_provable_is_not_admitted() -> None:
 def test_an_axiom_whose_other_side_lacks_a_name_has_one_direction() -> None:
     assert "sub-of-itself" in DIRECTIONS
     assert "sub-of-itself-reversed" not in DIRECTIONS
+
+
+def test_what_the_other_side_computes_is_named_and_what_it_leaves_out_is_solved_for() -> None:
+    law = axiom("l", "MatMul(x, Concat(y, z, axis=a))", "Concat(MatMul(x, y), MatMul(x, z), axis=rank(out) - 1)",
+                "a == rank(y) - 1")  # fmt: skip
+    read = backwards(law)
+    assert [str(p) for p in (*read.lhs, *read.rhs)] == [
+        "Concat(MatMul(x, y), MatMul(x, z), axis=axis0)",
+        "MatMul(x, Concat(y, z, axis=rank(y) - 1))",
+    ]
+    assert read.when == ("axis0 == rank(out) - 1",)
+
+
+def test_a_definition_may_read_another_and_conditions_see_both() -> None:
+    law = axiom("l", "Pad(Transpose(x, perm=p), pads=q, mode='constant', value=0.0)", "Relu(x)",
+                "q == p + p", "p == range(rank(x))", "length(q) > 2")  # fmt: skip
+    read = backwards(law)
+    assert "perm=range(rank(x)), pads" not in str(read.rhs[0])
+    assert "pads=range(rank(x)) + range(rank(x))" in str(read.rhs[0])
+    assert read.when == ("length(range(rank(x)) + range(rank(x))) > 2",)
+
+
+def test_one_computed_attribute_has_one_name() -> None:
+    read = backwards(axiom("l", "Neg(x)", "Add(Slice(x, axes=(1 + 1,), starts=(0,), ends=(size(x, 0),), steps=(1,)),"
+                           " Slice(x, axes=(0,), starts=(0,), ends=(size(x, 0),), steps=(1,)))"))  # fmt: skip
+    assert str(read.lhs[0]).count("ends=ends0") == 2
+    assert "ends0 == (size(x, 0),)" in read.when
+
+
+def test_products_that_are_joined_become_one() -> None:
+    """The axis of the joined weights is not in the left side: the axiom's condition says what it is."""
+    assert sure("matmul-of-column-blocks-reversed").effort == "standard"
+    assert sure("matmul-of-inner-blocks-reversed").effort == "thorough"
+
+
+def test_conditions_are_learned_where_nothing_is_joined() -> None:
+    assert DIRECTIONS["mul-of-transposes-reversed"].when == ()
+    assert sure("mul-of-transposes-reversed").when == ("rank(x) == rank(y)",)
+
+
+def test_another_operator_in_reshapes_is_no_invention() -> None:
+    assert sure("conv-is-matmul").effort == "thorough"
+    assert "conv-halves-groups" not in DIRECTIONS
 
 
 def test_rules_that_differ_in_names_have_one_form() -> None:

@@ -30,7 +30,7 @@ class Sides:
         merges = len(rule.lhs) > 1  # operators that share an operand merge where the others are weights
         self.leaves = {
             name: self._constant(rng.normal(size=t.numbers()), t)
-            if name in rule.constants or (merges and name != "x")
+            if name in rule.constants or (merges and not name.startswith("x"))
             else self.graph.add("Input", (name,), (), t)
             for name, t in case.tensors.items()
         }

@@ -220,6 +220,49 @@ def test_convolutions_merge(bias: bool, tools: Any) -> None:
     _check_merge(draft.done(*convs), {"x": RNG.normal(size=(1, 4, 5, 5)).astype(np.float32)}, "Conv", 3, 1, tools)
 
 
+@pytest.mark.parametrize("flipped", [False, True])
+def test_products_with_a_bias_merge(flipped: bool, tools: Any) -> None:
+    draft = tools.draft()
+    x = draft.input("x", 5, 3)
+    weights = [RNG.normal(size=(n, 3) if flipped else (3, n)) for n in (2, 4, 1)]
+    biases = [RNG.normal(size=n) for n in (2, 4, 1)]
+    gemms = [
+        draft.op("Gemm", x, draft.constant(w), draft.constant(b), transA=0, transB=int(flipped), alpha=1.0, beta=1.0)
+        for w, b in zip(weights, biases, strict=True)
+    ]
+    _check_merge(draft.done(*gemms), {"x": RNG.normal(size=(5, 3)).astype(np.float32)}, "Gemm", 3, 1, tools)
+
+
+JOINED = {"MatMul": "merge-matmuls-of-rows", "Conv": "merge-convs-of-batches", "Relu": "merge-relus"}
+
+
+def _of_inputs(op: str, draft: Any, inputs: list[int]) -> list[int]:
+    weight = draft.constant(RNG.normal(size=(4, 4, 1, 1) if op == "Conv" else (4, 4)))
+    attrs: dict[str, Any] = {}
+    if op == "Conv":
+        attrs = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "group": 1}
+    return [draft.op(op, x, *([] if op == "Relu" else [weight]), **attrs) for x in inputs]
+
+
+@pytest.mark.parametrize("op", JOINED)
+def test_inputs_are_joined_where_one_does_not_depend_on_the_other(op: str, tools: Any) -> None:
+    rules = tuple(r for r in all_rules("thorough") if r.name == JOINED[op])
+    assert rules[0] not in all_rules()
+    shape = (4, 5, 5) if op == "Conv" else (4,)
+    draft = tools.draft()
+    inputs = [draft.input("x", 2, *shape), draft.input("z", 3, *shape)]
+    side_by_side = draft.done(*_of_inputs(op, draft, inputs))
+    best = tools.cheapest(saturate(side_by_side, rules).frozen, {op: 10.0})
+    assert tools.operators(best).count(op) == 1
+    feeds = {n: RNG.normal(size=(m, *shape)).astype(np.float32) for n, m in (("x", 2), ("z", 3))}
+    tools.same(tools.values(best, feeds), tools.values(side_by_side, feeds))
+    draft = tools.draft()
+    (first,) = _of_inputs(op, draft, [draft.input("x", 2, *shape)])
+    (second,) = _of_inputs(op, draft, [draft.op("Neg", first)])
+    chain = draft.done(second)
+    assert not saturate(chain, rules).frozen.is_new.any()
+
+
 NEVER = ["groups", "padding", "kernel", "not constant", "another input", "bias on one", "dtype"]
 
 

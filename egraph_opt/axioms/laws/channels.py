@@ -48,6 +48,51 @@ _MERGED = (
         float_class="reassociate",
         source="TASO A24 with a bias",
     ),
+    _law(
+        "conv-bias-of-sum-of-weights",
+        "Conv(x, Add(y, z), Add(a, b), **c)",
+        "Add(Conv(x, y, a, **c), Conv(x, z, b, **c))",
+        "shape(y) == shape(z)",
+        "shape(a) == shape(b)",
+        source="TASO A17 with biases",
+    ),
+    _law(
+        "conv-bias-of-channel-blocks",
+        "Conv(Concat(x, z, axis=1), Concat(y, w, axis=1), Add(a, b), **c)",
+        "Add(Conv(x, y, a, **c), Conv(z, w, b, **c))",
+        "c_group == 1",
+        "size(x, 1) == size(y, 1)",
+        "shape(a) == shape(b)",
+        source="TASO A19 with biases",
+    ),
+    _law(
+        "conv-bias-of-batches",
+        "Conv(Concat(x, y, axis=0), w, b, **c)",
+        "Concat(Conv(x, w, b, **c), Conv(y, w, b, **c), axis=0)",
+        float_class="reassociate",
+        source="TASO A23 with a bias",
+    ),
+    _law(
+        "conv-bias-of-groups",
+        "Concat(Conv(x, y, a, strides=s, pads=p, dilations=d, group=g), Conv(z, w, b, strides=s, pads=p, dilations=d,"
+        " group=h), axis=1)",
+        "Conv(Concat(x, z, axis=1), Concat(y, w, axis=0), Concat(a, b, axis=0), strides=s, pads=p, dilations=d,"
+        " group=g + h)",
+        "shape(x)[:1] == shape(z)[:1]",
+        "shape(x)[2:] == shape(z)[2:]",
+        "shape(y)[1:] == shape(w)[1:]",
+        "size(y, 0) * h == size(w, 0) * g",
+        float_class="reassociate",
+        source="TASO W2, with groups of one size in place of equal shapes, with biases",
+    ),
+    _law(
+        "conv-bias-of-padded-input",
+        "Conv(Pad(x, pads=q, mode='constant', value=0.0), w, b, strides=s, pads=p, dilations=d, group=g)",
+        "Conv(x, w, b, strides=s, pads=plus(p, spatial(q)), dilations=d, group=g)",
+        "min(spatial(q)) >= 0",
+        float_class="exact",
+        source="definition of the pads of Conv",
+    ),
 )
 _SPREAD = (
     _law(
@@ -79,6 +124,16 @@ _GEMM = (
         "g_alpha == 1",
         definition=True,
         source="ONNX operator specification",
+    ),
+    _law(
+        "gemm-of-column-blocks",
+        "Gemm(x, Concat(y, w, axis=k), Concat(a, b, axis=0), **g)",
+        "Concat(Gemm(x, y, a, **g), Gemm(x, w, b, **g), axis=1)",
+        "k == 1 - g_transB",
+        "shape(a) == (size(y, k),)",
+        "shape(b) == (size(w, k),)",
+        float_class="reassociate",
+        source="TASO A28, with biases",
     ),
     _law(
         "gemm-scaled",

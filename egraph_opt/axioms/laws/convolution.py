@@ -138,8 +138,45 @@ _PADDING = (
         float_class="exact",
         source="definition of the pads of Conv",
     ),
+    _law(
+        "conv-beside-larger-kernel",
+        "Concat(Conv(x, y, strides=s, pads=q, dilations=d, group=g), Conv(x, w, strides=s, pads=p, dilations=d,"
+        " group=g), axis=1)",
+        f"Conv(x, Concat(Pad(y, pads=(0, 0) + minus(p, q)[:length(s)] + (0, 0) + minus(p, q)[length(s):], {_ZERO}), w,"
+        " axis=0), strides=s, pads=p, dilations=d, group=g)",
+        "g == 1",
+        "d == (1,) * length(s)",
+        "min(minus(p, q)) >= 0",
+        "shape(w)[2:] == plus(shape(y)[2:], plus(minus(p, q)[:length(s)], minus(p, q)[length(s):]))",
+        float_class="spreads-nonfinite",
+        source="TASO A44 and A24: the smaller of two kernels is enlarged to the size of the other",
+    ),
+    _law(
+        "conv-and-its-input",
+        "Add(Conv(x, w, strides=s, pads=p, dilations=d, group=g), x)",
+        "Conv(x, Add(w, Pad(Fill(shape=column((size(x, 1),), rank(x)), value=1.0, dtype=dtype(x)),"
+        f" pads=(0, 0) + p[:length(s)] + (0, 0) + p[length(s):], {_ZERO})), strides=s, pads=p, dilations=d, group=g)",
+        "g == size(x, 1)",
+        "size(w, 0) == size(x, 1)",
+        "s == (1,) * (rank(x) - 2)",
+        "d == (1,) * (rank(x) - 2)",
+        "shape(w)[2:] == plus(plus(p[:length(s)], p[length(s):]), (1,) * length(s))",
+        float_class="spreads-nonfinite",
+        source="TASO A17 and A40: the input is a convolution with an enlarged unit kernel",
+    ),
 )
 _UNITS = (
+    _law(
+        "conv-by-ones",
+        "Conv(x, 1, strides=s, pads=p, dilations=l, group=g)",
+        "x",
+        "g == size(x, 1)",
+        "s == (1,) * (rank(x) - 2)",
+        "p == (0,) * (2 * (rank(x) - 2))",
+        "shape(out) == shape(x)",
+        float_class="exact",
+        source="TASO A40, with a constant in place of a filled tensor",
+    ),
     _law(
         "conv-unit",
         "Conv(x, Fill(shape=f, value=1.0, dtype=d), strides=s, pads=p, dilations=l, group=g)",

@@ -39,6 +39,12 @@ _CONCAT = (
         source="TASO A32, any permutation",
     ),
     _law(
+        "concat-of-transposes",
+        "Transpose(Concat(x, y, axis=a), perm=p)",
+        "Concat(Transpose(x, perm=p), Transpose(y, perm=p), axis=inverse(p)[a])",
+        source="TASO A32 from the other side: a permutation is undone to find the axis",
+    ),
+    _law(
         "reshape-of-concat",
         "Reshape(Concat(x, y, axis=a), shape=s)",
         "Concat(Reshape(x, shape=s[:a] + (size(x, a),) + s[a + 1:]),"

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from egraph_opt.axioms import Axiom, all_axioms
+from egraph_opt.rewrites.generate.conditions import learn_conditions
+from egraph_opt.rewrites.generate.readings import Reading, backwards, forwards
 from egraph_opt.rewrites.generate.ship import family, grows, withheld
 from egraph_opt.rewrites.prove.find import prove
 from egraph_opt.rewrites.rule import Rule
@@ -22,45 +24,67 @@ MORE = 100
 """Further cases for an axiom that is read backwards: its validation began with shapes that fit the other side."""
 CASES = 40
 """Cases of the gates; the axiom itself has been tried on every small shape."""
+LEARNING = 80
+"""Cases from which missing conditions are learned."""
 SKIPPED = frozenset({"FusedConv"})
 """Operators that only exist for their cost: laws about them are definitions of the optimizer's own."""
+RESHAPES = frozenset({"Reshape"})
+"""Operators that cost nothing: those around another one do not make an invention of it."""
 
 
 def directed_axioms() -> Iterator[Rule]:
     """Every axiom in each direction in which it can be a rule, before any gate."""
     for axiom in all_axioms():
-        for suffix, lhs, rhs in (("", axiom.lhs, axiom.rhs), (BACKWARDS, axiom.rhs, axiom.lhs)):
-            rule = _rule(axiom, f"{axiom.name}{suffix}", lhs, rhs)
-            if rule is not None and not _operators(rule) & SKIPPED and not _invents(rule):
+        for suffix, read in (("", forwards), (BACKWARDS, backwards)):
+            rule = _rule(axiom, f"{axiom.name}{suffix}", read(axiom))
+            if rule is not None and not _operators(*rule.lhs, *rule.rhs) & SKIPPED and not _invents(rule):
                 yield rule
 
 
 def admitted(rule: Rule) -> Rule | None:
     """The rule with its effort and its float class (the axiom's, or a worse one that shows), or ``None`` where a gate
     or the prover says no."""
-    stated, rule = rule.float_class, dataclasses.replace(rule, float_class="drops-nonfinite")
-    verdict = check_equation(rule, cases=CASES)
-    if not verdict.passed:  # read backwards, shapes may have to agree that the forward reading made so
-        rule = dataclasses.replace(rule, when=tuple(dict.fromkeys((*rule.when, *_joinable(rule)))))
-        verdict = check_equation(rule, seed=1, cases=CASES)
-    sure = verdict.passed
+    stated, loose = rule.float_class, dataclasses.replace(rule, float_class="drops-nonfinite")
+    for seed, sure in enumerate(_conditioned(loose)):
+        verdict = check_equation(sure, seed=seed, cases=CASES)
+        if verdict.passed and _holds_out(sure) and prove(sure, all_axioms()) is not None:
+            effort = "thorough" if withheld(sure) or not _removes(sure) else "standard"
+            worst = max(stated, verdict.float_class, key=FLOAT_CLASSES.index)
+            return dataclasses.replace(sure, float_class=worst, status="proved", effort=effort)
+    return None
+
+
+def _conditioned(rule: Rule) -> Iterator[Rule]:
+    """The rule; and, read backwards, when shapes agree that the forward reading made so: those of what it joins, those
+    and their ranks, or what cases teach."""
+    yield rule
     if rule.name.endswith(BACKWARDS):
-        sure = sure and check_equation(rule, seed=2, cases=MORE).passed
-    if not sure or prove(rule, all_axioms()) is None:
-        return None
-    effort = "thorough" if withheld(rule) or not _removes(rule) else "standard"
-    worst = max(stated, verdict.float_class, key=FLOAT_CLASSES.index)
-    return dataclasses.replace(rule, float_class=worst, status="proved", effort=effort)
+        pairs = tuple(dict.fromkeys(_joined(rule)))
+        shapes = tuple(dict.fromkeys(c for pair in pairs for c in _agreeing(*pair)))
+        ranks = tuple(dict.fromkeys(f"rank({x}) == rank({y})" for x, y, _ in pairs))
+        for more in (shapes, (*ranks, *shapes)) if pairs else ():
+            yield dataclasses.replace(rule, when=tuple(dict.fromkeys((*rule.when, *more))))
+        learned = learn_conditions(rule, cases=LEARNING).when
+        if learned is not None and learned != rule.when:
+            yield dataclasses.replace(rule, when=learned)
 
 
-def _joinable(rule: Equation) -> Iterator[str]:
-    """Conditions under which tensors that the right side concatenates agree on every other axis."""
+def _holds_out(rule: Rule) -> bool:
+    return not rule.name.endswith(BACKWARDS) or check_equation(rule, seed=MORE, cases=MORE).passed
+
+
+def _joined(rule: Equation) -> Iterator[tuple[str, str, str]]:
+    """Tensors that the right side concatenates, in pairs, and the axis."""
     for part in (p for side in rule.rhs for p in walk(side) if isinstance(p, App) and p.op == "Concat"):
-        axis = part.attrs[0].text
         for first, second in pairwise(part.operands):
             if isinstance(first, Var) and isinstance(second, Var):
-                yield f"shape({first.name})[:{axis}] == shape({second.name})[:{axis}]"
-                yield f"shape({first.name})[{axis} + 1:] == shape({second.name})[{axis} + 1:]"
+                yield first.name, second.name, part.attrs[0].text
+
+
+def _agreeing(first: str, second: str, axis: str) -> Iterator[str]:
+    """Conditions under which two tensors agree on every axis but one."""
+    yield f"shape({first})[:{axis}] == shape({second})[:{axis}]"
+    yield f"shape({first})[{axis} + 1:] == shape({second})[{axis} + 1:]"
 
 
 def form(rule: Equation) -> str:
@@ -77,31 +101,33 @@ def form(rule: Equation) -> str:
     return repr(tuple(_renamed(p, names) for p in (*rule.lhs, *rule.rhs)))
 
 
-def _rule(axiom: Axiom, name: str, lhs: tuple[Pattern, ...], rhs: tuple[Pattern, ...]) -> Rule | None:
+def _rule(axiom: Axiom, name: str, reading: Reading) -> Rule | None:
+    if "Fill" in _operators(*reading.lhs):  # the constants of a model are no Fill: it would never apply
+        return None
     try:
         return Rule(
             name,
-            lhs,
-            rhs,
-            axiom.when,
+            reading.lhs,
+            reading.rhs,
+            reading.when,
             axiom.dtypes,
             axiom.float_class,
             f"axiom {axiom.name} ({axiom.source})",
             status="unproved",
-            family=family(lhs, rhs),
+            family=family(reading.lhs, reading.rhs),
             needs_order=axiom.by_definition,
         )
     except PatternError:  # the other side does not say all that this one needs
         return None
 
 
-def _operators(rule: Equation) -> set[str]:
-    return {p.op for side in (*rule.lhs, *rule.rhs) for p in walk(side) if isinstance(p, App)}
+def _operators(*patterns: Pattern) -> set[str]:
+    return {p.op for side in patterns for p in walk(side) if isinstance(p, App)}
 
 
 def _invents(rule: Equation) -> bool:
     """Whether it applies to every application of an operator and only wraps it: x, then f(g(x))..."""
-    return grows(rule) > 2
+    return grows(rule, free=RESHAPES) > 2
 
 
 def _removes(rule: Equation) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from egraph_opt.axioms import all_axioms
 from egraph_opt.rewrites.generate.conditions import learn_conditions
@@ -100,9 +100,12 @@ def _is_special(rule: Equation) -> bool:
     return any(count > 1 and (right[name] > 1 or grows(rule) == 0) for name, count in left.items())
 
 
-def grows(rule: Equation) -> int:
-    """Operators that the right side has more than the left, ``Get`` aside."""
-    left, right = (sum(_operators(p).total() for p in side) for side in (rule.lhs, rule.rhs))
+def grows(rule: Equation, free: Set[str] = frozenset()) -> int:
+    """Operators that the right side has more than the left, ``Get`` and those that are ``free`` aside."""
+    left, right = (
+        sum(count for p in side for op, count in _operators(p).items() if op not in free)
+        for side in (rule.lhs, rule.rhs)
+    )
     return right - left
 
 
