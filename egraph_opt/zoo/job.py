@@ -43,9 +43,10 @@ def classify(report: Report) -> tuple[Outcome, str]:
 
     if report.outcome is Ending.OPTIMIZED:
         return Outcome.OPTIMIZED, report.reason
-    said = next((text for text in (report.reason, *report.notes) if is_about_memory(text)), None)
+    texts = (report.reason, *report.notes, *report.verdict.get("notes", ()))
+    said = next((text for text in texts if is_about_memory(text)), None)
     if said is not None:
-        return Outcome.OUT_OF_MEMORY, said
+        return Outcome.OUT_OF_MEMORY, f"an allocation failed: {said}"
     if report.outcome is Ending.BUDGET:
         short = "(memory)" in report.reason
         return Outcome.OUT_OF_MEMORY if short else Outcome.TIMEOUT, report.reason

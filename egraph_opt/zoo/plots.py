@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 MOST_BARS = 40
 """Models that a plot names; of more, it shows those that matter most."""
 NAME = 34
+"""Characters of a name in a plot."""
+WIDTH = 6.4
+"""Inches."""
 STAGES = {
-    "saturate": COLOURS[0], "price": COLOURS[3], "extract": COLOURS[2], "choose": COLOURS[1], "other": "#bbbbbb",
+    "start": "#dddddd", "saturate": COLOURS[0], "price": COLOURS[3], "extract": COLOURS[2], "choose": COLOURS[1],
+    "other": "#999999",
 }  # fmt: skip
-"""Stages of the optimizer; ``choose`` is verification and timing, ``other`` the start of the process and the files."""
+"""Stages of a model; ``start`` is that of its process, ``choose`` is verification and timing."""
 OUTCOME_COLOURS = {
     Outcome.OPTIMIZED: "#228833", Outcome.UNCHANGED: "#4477aa", Outcome.UNSUPPORTED: "#888888",
     Outcome.REJECTED: "#ee8866", Outcome.TIMEOUT: "#ccbb44", Outcome.OUT_OF_MEMORY: "#aa3377",
@@ -44,7 +49,8 @@ def stages(record: Record) -> dict[str, float]:
     """Seconds of a model by stage; they add up to its wall time."""
     spent: dict[str, float] = record.report.get("seconds") or {}
     known = {stage: spent[stage] for stage in STAGES if stage in spent}
-    return {**known, "other": max(record.seconds - sum(known.values()), 0.0)}
+    inside = min(spent.get("total", 0.0), record.seconds)
+    return {"start": record.seconds - inside, **known, "other": max(inside - sum(known.values()), 0.0)}
 
 
 def label(record: Record) -> str:
@@ -55,7 +61,7 @@ def label(record: Record) -> str:
 
 def _bars(count: int) -> tuple[Figure, Axes]:
     figure, (axis,) = panels(1)
-    figure.set_size_inches(6.4, 0.9 + 0.21 * count)
+    figure.set_size_inches(WIDTH, 1.1 + 0.21 * count)
     axis.grid(visible=False, axis="y")
     axis.tick_params(labelsize=7)
     axis.margins(y=0.5 / max(count, 1))
@@ -91,25 +97,40 @@ def _time(records: Sequence[Record]) -> Figure:
         left = [a + b for a, b in zip(left, spent, strict=True)]
     axis.set_yticks(range(len(rows)), [label(record) for record in rows])
     axis.set_xlabel("seconds", fontsize=8)
-    axis.legend(fontsize=7, frameon=False, loc="lower right")
+    figure.legend(fontsize=7, frameon=False, loc="outside lower center", ncols=len(STAGES))
     return figure
 
 
 def _time_against_size(records: Sequence[Record]) -> Figure:
     figure, (axis,) = panels(1)
-    figure.set_size_inches(6.4, 3.4)
+    figure.set_size_inches(WIDTH, 3.6)
     for outcome, colour in OUTCOME_COLOURS.items():
         rows = [record for record in records if record.outcome is outcome and _nodes(record)]
         if rows:
             axis.plot([_nodes(r) for r in rows], [r.seconds for r in rows], "o", color=colour, markersize=5,
                       label=str(outcome))  # fmt: skip
-    axis.set_xscale("log")
-    axis.set_yscale("log")
+    _logarithmic(axis)
     axis.set_xlabel("nodes of the original", fontsize=8)
     axis.set_ylabel("seconds", fontsize=8)
-    axis.tick_params(labelsize=7)
-    axis.legend(fontsize=7, frameon=False)
+    figure.legend(fontsize=7, frameon=False, loc="outside lower center", ncols=4)
     return figure
+
+
+def _logarithmic(axis: Axes) -> None:
+    """Logarithmic axes of whole decades, with numbers that are written out."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    for scale, limits, ruler in (
+        (axis.set_xscale, (axis.get_xlim, axis.set_xlim), axis.xaxis),
+        (axis.set_yscale, (axis.get_ylim, axis.set_ylim), axis.yaxis),
+    ):
+        scale("log")
+        get, put = limits
+        low, high = get()
+        put(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
+        ruler.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ruler.set_minor_formatter(NullFormatter())
+    axis.tick_params(labelsize=7)
 
 
 def _nodes(record: Record) -> int:
