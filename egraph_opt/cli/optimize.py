@@ -54,6 +54,7 @@ def optimize_command(
         None, "--json", metavar="FILE", help="Write the report as JSON; - for stdout."
     ),
     no_measure: bool = typer.Option(False, help="Choose by estimated cost alone; nothing is timed end to end."),
+    lazy_costs: bool = typer.Option(False, help="Measure only operators that can still change the answer."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress, no tables."),
     verbose: bool = typer.Option(False, "-v", "--verbose", help="More detail, and the traceback of an internal error."),
 ) -> None:
@@ -74,6 +75,7 @@ def optimize_command(
         seed=seed,
         verify_inputs=_inputs(verify_inputs),
         measure=not no_measure,
+        lazy_costs=lazy_costs,
     )
     options.check()
     _check_writable([output, save_egraph, json_file if json_file != Path("-") else None])
@@ -85,6 +87,7 @@ def optimize_command(
     if output is not None:
         save_model(result, output)
     if save_egraph is not None and run.frozen is not None and run.prices is not None:
+        run.prices.settle()  # a file holds costs, not bounds
         write_egraph(save_egraph, run.frozen.egraph, run.prices.seconds)
     if json_file is not None:
         _write_json(json_file, run)

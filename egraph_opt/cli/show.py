@@ -116,6 +116,13 @@ def _evidence(report: Report) -> None:
         stdout.print(f"Kept as they are ({report.understood:.0%} of the nodes are understood): {kept}", markup=False)
     for note in report.notes:
         stdout.print(f"Note: {note}", markup=False)
+    if report.lazy_costs:
+        lazy = report.lazy_costs
+        stdout.print(
+            f"Costs: {lazy['measured']} of {lazy['wanted']} operators measured; {lazy['saved']} could not change the"
+            " answer",
+            markup=False,
+        )
     if report.saturation:
         stdout.print(
             f"Saturation: {report.saturation['e-nodes']:,} e-nodes in {report.saturation['e-classes']:,} classes,"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +58,7 @@ def open_subject(path: Path, options: Options, on_progress: OnProgress | None = 
         return Subject(path.stem, stored.egraph, stored.costs)
     model = load_model(path)
     _fix_sizes(model, options)
-    run = Run(model, options, on_progress)
+    run = Run(model, replace(options, lazy_costs=False), on_progress)
     found = run.explore()
     original = float(found.prices.seconds[found.frozen.original_enodes()].sum())
     return Subject(path.stem, found.frozen.egraph, found.prices.seconds, model, run, found, original)

@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egraph_opt.egraph import Selection, selection_cost
-from egraph_opt.extraction import Extraction, NoExtractionError, extract
+from egraph_opt.extraction import Ended, Extraction, NoExtractionError, extract_lazily
 from egraph_opt.ir import TensorGraph
-from egraph_opt.pipeline.pricing import Prices
+from egraph_opt.pipeline.pricing import LEAVES, Prices
 from egraph_opt.rewrites import Rule
 from egraph_opt.saturation import Frozen
 
 NODE_SECONDS = 2e-6
 """What the ``fewest-nodes`` candidate charges for each node on top of its price: launches, caches, memory traffic."""
+
+MEASURING_SECONDS = 0.05
+"""What measuring one operator takes, about: extraction that goes on for longer than that is not worth it."""
 
 HELPERS = frozenset({"commutative", "unit"})
 """Families that only help others to match: there is no graph without them that is worth timing."""
@@ -26,13 +29,17 @@ MOST_FAMILIES = 2
 
 @dataclass(frozen=True)
 class Proposal:
-    """A graph, how it was extracted, the rules behind it, and its estimated seconds (all prices, no surcharges)."""
+    """A graph, how it was extracted, the rules behind it, and its estimated seconds (all prices, no surcharges).
+
+    ``ended``: why no further operator was priced for it.
+    """
 
     name: str
     graph: TensorGraph
     extraction: Extraction
     rules: dict[str, int]
     estimated: float
+    ended: Ended = Ended.PROVEN
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,8 @@ class Proposer:
         """Different graphs, the cheapest by estimate first, then variants; none equals the original or another."""
         seen = self._originals()
         best: Proposal | None = None
-        for name, forbidden, costs in self._plans():
-            proposal = self._propose(name, forbidden, costs)
+        for name, forbidden, surcharge in self._plans():
+            proposal = self._propose(name, forbidden, surcharge)
             if proposal is None:
                 continue
             identity = proposal.graph.fingerprint()
@@ -75,7 +82,7 @@ class Proposer:
             return
         for family in self._families(best):
             name = f"without {family}"
-            proposal = self._propose(name, self._base() | self.made_by({family}), self.prices.seconds)
+            proposal = self._propose(name, self._base() | self.made_by({family}))
             if proposal is not None and proposal.graph.fingerprint() not in seen:
                 seen.add(proposal.graph.fingerprint())
                 yield proposal
@@ -84,7 +91,7 @@ class Proposer:
 
     def without(self, names: set[str]) -> Proposal | None:
         """The cheapest graph that does not use e-nodes which only these rules or families made."""
-        return self._propose("bisect", self._base() | self.made_by(names), self.prices.seconds)
+        return self._propose("bisect", self._base() | self.made_by(names))
 
     def made_by(self, names: set[str]) -> NDArray[np.bool_]:
         """(n,) e-nodes that, going by their operator and class, only rules called or of the families ``names`` made."""
@@ -104,13 +111,13 @@ class Proposer:
         return seen
 
     def _plans(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
-        costs = self.prices.seconds
-        few = costs + np.array([NODE_SECONDS * (e.op not in ("Input", "Const", "Get")) for e in self.frozen.enodes])
+        nothing = np.zeros(len(self.frozen.enodes))
+        nodes = np.array([NODE_SECONDS * (e.op not in LEAVES) for e in self.frozen.enodes])
         newer = self.prices.opsets > self.opset
-        yield "cheapest", self._base(), costs
-        yield "fewest-nodes", self._base(), few
+        yield "cheapest", self._base(), nothing
+        yield "fewest-nodes", self._base(), nodes
         if self.newer_opset and newer.any():
-            yield "same-opset", self._base() | newer, costs
+            yield "same-opset", self._base() | newer, nothing
 
     def _base(self) -> NDArray[np.bool_]:
         if self.newer_opset:
@@ -122,22 +129,27 @@ class Proposer:
         found = dict.fromkeys(family[name] for name in proposal.rules if name in family)
         return [name for name in found if name not in HELPERS][:MOST_FAMILIES]
 
-    def _propose(self, name: str, forbidden: NDArray[np.bool_], costs: NDArray[np.float64]) -> Proposal | None:
+    def _propose(
+        self, name: str, forbidden: NDArray[np.bool_], surcharge: NDArray[np.float64] | float = 0.0
+    ) -> Proposal | None:
         try:
-            found = extract(
+            found = extract_lazily(
                 self.frozen.egraph,
-                costs,
+                self.prices,
+                surcharge=surcharge,
                 extractor=self.extractor,
                 time_limit=self.time_limit,
+                patience=self.prices.saved * MEASURING_SECONDS,
                 seed=self.seed,
                 forbidden=forbidden,
                 warm_start=self._usable(forbidden),
             )
         except NoExtractionError:
             return None
-        graph = self.frozen.rebuild(found.selection)
-        estimated = selection_cost(self.frozen.egraph, self.prices.seconds, found.selection)
-        return Proposal(name, graph, found, self.frozen.rules_behind(found.selection), estimated)
+        selection = found.extraction.selection
+        graph, rules = self.frozen.rebuild(selection), self.frozen.rules_behind(selection)
+        estimated = selection_cost(self.frozen.egraph, self.prices.seconds, selection)
+        return Proposal(name, graph, found.extraction, rules, estimated, found.ended)
 
     def _usable(self, forbidden: NDArray[np.bool_]) -> Selection | None:
         original = self.frozen.selection_of_original()

@@ -38,6 +38,8 @@ class Options:
         verify_inputs: inputs of the user's own to verify on, besides random ones.
         measure: time candidates end to end, and keep the original unless one is faster.
         candidates: how many different graphs are timed at most.
+        lazy_costs: measure only operators that can still change the answer (the estimate of the best graph is the
+            same); takes more extractions.
     """
 
     target: str = "ort-cpu"
@@ -56,6 +58,7 @@ class Options:
     verify_inputs: Feeds | None = None
     measure: bool = True
     candidates: int = 6
+    lazy_costs: bool = False
 
     def check(self) -> None:
         """Says what is wrong before any work is done.

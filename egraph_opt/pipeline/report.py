@@ -96,6 +96,7 @@ class Report:
     saturation: dict[str, Any] = field(default_factory=dict[str, Any])
     rule_matches: Mapping[str, int] = field(default_factory=dict[str, int])
     pricing: dict[str, int] = field(default_factory=dict[str, int])
+    lazy_costs: dict[str, Any] = field(default_factory=dict[str, Any])
     estimated_before: float | None = None
     estimated_after: float | None = None
     latency_before: float | None = None

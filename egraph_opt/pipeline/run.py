@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ import onnx_ir
 from egraph_opt.errors import BudgetError, UsageError
 from egraph_opt.onnx_io import Imported, import_model
 from egraph_opt.onnx_io.shapes import specialise
-from egraph_opt.pipeline.candidates import Proposer
+from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.choose import Choice, Chooser
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, price
@@ -72,6 +72,7 @@ class Run:
         proposer = self._proposer(imported, found.frozen, found.prices)
         with self._stage("extract"):
             proposals = list(proposer.proposals(self.options.candidates))
+        self._report_prices(proposer.prices, proposals)
         again = partial(self._without, imported, sizes)
         chooser = Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell, again)
         with self._stage("export"):
@@ -177,11 +178,34 @@ class Run:
             frozen,
             model,
             sizes,
+            lazy=self.options.lazy_costs,
             deadline=self._deadline(SHARES["price"]),
             on_progress=lambda done, total: self._tell("price", done, total, "operators measured"),
         )
         self.report.pricing = prices.origins
         return prices
+
+    def _report_prices(self, prices: Prices, proposals: Sequence[Proposal]) -> None:
+        """What was priced in the end, and how much of it was not needed."""
+        self.report.pricing = prices.origins
+        if not self.options.lazy_costs:
+            return
+        ended = {str(p.ended): 0 for p in proposals}
+        for proposal in proposals:
+            ended[str(proposal.ended)] += 1
+        self.report.lazy_costs = {
+            "wanted": prices.asked,
+            "measured": prices.asked - prices.saved,
+            "saved": prices.saved,
+            "batches": prices.batches,
+            "false bounds": len(prices.violated),
+            "extractions": ended,
+        }
+        if prices.violated:
+            self.report.notes.append(
+                f"{len(prices.violated)} operators were faster than thought possible, so all were measured"
+                f" ({prices.violated[0]}): please report this"
+            )
 
     def _proposer(self, imported: Imported, frozen: Frozen, prices: Prices) -> Proposer:
         left = EXTRACTION_SECONDS

@@ -1,7 +1,7 @@
 """What operators and models cost: cost models, their database, sessions, and end-to-end timing."""
 
 from egraph_opt.runtime.analytic import DEVICES, Analytic, Device
-from egraph_opt.runtime.costs import SECONDS_PER_STORED_BYTE, Cost, CostModel, OnProgress, Work, work
+from egraph_opt.runtime.costs import SECONDS_PER_STORED_BYTE, Cost, CostModel, OnProgress, Quote, Work, work
 from egraph_opt.runtime.cuda.executor import Program, compile
 from egraph_opt.runtime.database import CostDatabase, Entry, Scope, cache_folder, cpu_name
 from egraph_opt.runtime.ort_cpu import OrtCpu
@@ -24,6 +24,7 @@ __all__ = [
     "OnProgress",
     "OrtCpu",
     "Program",
+    "Quote",
     "RaceResult",
     "Scope",
     "Signature",

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from egraph_opt.errors import UsageError
-from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Work, work
+from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Quote, Work, work
 from egraph_opt.runtime.signature import FREE, Signature
 
 
@@ -68,7 +68,12 @@ class Analytic:
             raise UsageError(f"threads must be at least 1, not {self.threads}")
 
     def price(
-        self, signatures: Sequence[Signature], *, on_progress: OnProgress | None = None, deadline: float | None = None
+        self,
+        signatures: Sequence[Signature],
+        *,
+        reference: Sequence[Signature] = (),
+        on_progress: OnProgress | None = None,
+        deadline: float | None = None,
     ) -> list[Cost]:
         """See ``CostModel.price``; nothing is measured, so neither progress nor deadline matters."""
         known: dict[Signature, Cost] = {}
@@ -76,6 +81,10 @@ class Analytic:
             if signature not in known:
                 known[signature] = self._cost(signature)
         return [known[s] for s in signatures]
+
+    def quote(self, signatures: Sequence[Signature], *, reference: Sequence[Signature] = ()) -> list[Quote]:
+        """See ``CostModel.quote``; every price is known."""
+        return [Quote.known(s, cost) for s, cost in zip(signatures, self.price(signatures), strict=True)]
 
     def _cost(self, signature: Signature) -> Cost:
         if signature.op in FREE:

@@ -47,6 +47,26 @@ class Cost:
 NOTHING = Cost(0.0, 0, 0, 0.0, "free")
 
 
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What can be said of the price of a signature before it is measured.
+
+    Attributes:
+        key: signatures with the same key are measured as one.
+        cost: the price, where no measurement is wanted or it is there already; else None.
+        lower_bound: seconds that the price is expected not to be below; a price below it must be taken for a fault.
+    """
+
+    key: str
+    cost: Cost | None
+    lower_bound: float
+
+    @staticmethod
+    def known(signature: Signature, cost: Cost) -> Quote:
+        """The quote of a price that needs no measurement."""
+        return Quote(signature.key, cost, cost.seconds)
+
+
 class CostModel(Protocol):
     """Prices signatures for one target; a frozen dataclass whose fields are its options."""
 
@@ -54,14 +74,28 @@ class CostModel(Protocol):
     description: ClassVar[str]
 
     def price(
-        self, signatures: Sequence[Signature], *, on_progress: OnProgress | None = None, deadline: float | None = None
+        self,
+        signatures: Sequence[Signature],
+        *,
+        reference: Sequence[Signature] = (),
+        on_progress: OnProgress | None = None,
+        deadline: float | None = None,
     ) -> list[Cost]:
         """One cost per signature, in order; equal signatures get equal costs.
 
         Args:
             signatures: with static types.
+            reference: measured before; a model that scales what it cannot measure to what it has measured scales it
+                to these, so that the answer does not depend on the rest of ``signatures``.
             on_progress: called with (done, total) while signatures without a known price are measured.
             deadline: a reading of ``time.monotonic()``; what is not measured by then is estimated.
+        """
+        ...
+
+    def quote(self, signatures: Sequence[Signature], *, reference: Sequence[Signature] = ()) -> list[Quote]:
+        """What ``price`` would say with the same ``reference`` or, where it had to measure, a bound of that.
+
+        None of the signatures is measured.
         """
         ...
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 from egraph_opt.errors import UsageError
+from egraph_opt.ir import TensorType
 from egraph_opt.ops import operator
 from egraph_opt.runtime.analytic import DEVICES
-from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Work, work
+from egraph_opt.runtime.bounds import Peaks
+from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Quote, Work, work
 from egraph_opt.runtime.database import CostDatabase, Entry, Scope
 from egraph_opt.runtime.measure import FLOOR, Bench, Measurement
 from egraph_opt.runtime.signature import FREE, Signature
@@ -20,6 +24,13 @@ from egraph_opt.runtime.signature import FREE, Signature
 ALIAS = "@alias"
 """Database key of an operator that renames a buffer: what it costs does not depend on its operands."""
 
+PROBES = (
+    Signature("MatMul", (), (TensorType("float32", (192, 192)),) * 2, (False, True)),
+    Signature("Relu", (), (TensorType("float32", (32768,)),), (False,)),
+)
+"""What runs fastest on a core: a product whose operands fit its L2 cache, and a sweep over 128 kB."""
+
+_LATE = Entry(None, note="not measured")
 _LARGEST_BYTES = 1_500_000_000  # a single operator beyond this is estimated: its model would not fit protobuf
 _WRITE_EVERY_SECONDS = 2.0
 
@@ -48,21 +59,56 @@ class OrtCpu:
             raise UsageError(f"budget_seconds must be positive, not {self.budget_seconds}")
 
     def price(
-        self, signatures: Sequence[Signature], *, on_progress: OnProgress | None = None, deadline: float | None = None
+        self,
+        signatures: Sequence[Signature],
+        *,
+        reference: Sequence[Signature] = (),
+        on_progress: OnProgress | None = None,
+        deadline: float | None = None,
     ) -> list[Cost]:
         """See ``CostModel.price``. The longest operators, by formula, are measured first."""
-        database = self.database or CostDatabase.open()
-        try:
-            distinct = {_database_key(s): s for s in signatures if _is_measurable(s)}
+        with self._opened() as database:
             scope = Scope.here(self.name, self.threads)
-            entries = database.read(distinct, scope)
-            missing = {key: s for key, s in distinct.items() if key not in entries}
+            entries = database.read(_distinct([*signatures, *reference]), scope)
+            missing = {key: s for key, s in _distinct(signatures).items() if key not in entries}
             if missing:
                 entries |= self._measure(missing, database, scope, on_progress, deadline)
+        return self._costs(signatures, entries, reference)
+
+    def quote(self, signatures: Sequence[Signature], *, reference: Sequence[Signature] = ()) -> list[Quote]:
+        """See ``CostModel.quote``. Speeds are bounded by what has been measured among ``signatures``, ``reference``
+        and two probes of this machine; the probes are measured where the database lacks them."""
+        wanted = [*signatures, *reference]
+        with self._opened() as database:
+            scope = Scope.here(self.name, self.threads)
+            entries = database.read(_distinct([*wanted, *PROBES]), scope)
+            if any(key not in entries for key in _distinct(signatures)):
+                probes = {key: s for key, s in _distinct(PROBES).items() if key not in entries}
+                entries |= self._measure(probes, database, scope, None, None) if probes else {}
+        costs = self._costs(signatures, entries, reference)
+        seen = [(work(s), e.seconds) for s in [*wanted, *PROBES] if (e := _known(s, entries)).seconds]
+        peaks = Peaks.of(seen, _widening)
+        quotes: list[Quote] = []
+        for signature, cost in zip(signatures, costs, strict=True):
+            if not _is_measurable(signature) or _database_key(signature) in entries:
+                quotes.append(Quote.known(signature, cost))
+            else:
+                bound = max(peaks.seconds(work(signature)) / self.threads, FLOOR)  # the fastest may have used one
+                quotes.append(Quote(_database_key(signature), None, bound))
+        return quotes
+
+    @contextmanager
+    def _opened(self) -> Generator[CostDatabase]:
+        database = self.database or CostDatabase.open()
+        try:
+            yield database
         finally:
             if self.database is None:
                 database.close()
-        return self._costs(signatures, entries)
+
+    @cached_property
+    def _bench(self) -> Bench:
+        return Bench(self.threads, self.budget_seconds)
 
     def _measure(
         self,
@@ -73,7 +119,7 @@ class OrtCpu:
         deadline: float | None,
     ) -> dict[str, Entry]:
         order = sorted(missing, key=lambda key: (-_roofline(work(missing[key]), self.threads), key))
-        bench = Bench(self.threads, self.budget_seconds)
+        bench = self._bench
         made, unsaved, disturbed = dict[str, Entry](), dict[str, Entry](), list[str]()
         saved_at = time.monotonic()
         try:
@@ -95,18 +141,23 @@ class OrtCpu:
             database.write(unsaved, scope)
         return made
 
-    def _costs(self, signatures: Sequence[Signature], entries: Mapping[str, Entry]) -> list[Cost]:
-        todo = {s: work(s) for s in dict.fromkeys(signatures)}
-        scales = _Scales.of(
-            {s: entry.seconds / _roofline(todo[s], self.threads) for s in todo if (entry := _known(s, entries)).seconds}
-        )
+    def _costs(
+        self, signatures: Sequence[Signature], entries: Mapping[str, Entry], reference: Sequence[Signature]
+    ) -> list[Cost]:
+        late = self._scales(signatures, entries)
+        never = self._scales(reference, entries) if reference else late
         costs: dict[Signature, Cost] = {}
-        for s, w in todo.items():
-            costs[s] = NOTHING if s.op in FREE else self._cost(s, w, _known(s, entries), scales)
+        for s in dict.fromkeys(signatures):
+            entry = _known(s, entries)
+            costs[s] = NOTHING if s.op in FREE else self._cost(s, entry, late if entry is _LATE else never)
         return [costs[s] for s in signatures]
 
-    def _cost(self, signature: Signature, todo: Work, entry: Entry, scales: _Scales) -> Cost:
-        seconds = entry.seconds
+    def _scales(self, signatures: Sequence[Signature], entries: Mapping[str, Entry]) -> _Scales:
+        seen = {s: seconds for s in dict.fromkeys(signatures) if (seconds := _known(s, entries).seconds)}
+        return _Scales.of({s: seconds / _roofline(work(s), self.threads) for s, seconds in seen.items()})
+
+    def _cost(self, signature: Signature, entry: Entry, scales: _Scales) -> Cost:
+        seconds, todo = entry.seconds, work(signature)
         if seconds is None:
             seconds = max(_roofline(todo, self.threads) * scales.get(signature.op), FLOOR)
         bound = min(seconds, _lower_bound(todo, self.threads))
@@ -138,6 +189,11 @@ def _is_measurable(signature: Signature) -> bool:
     return signature.op not in FREE and signature.is_known and work(signature).bytes <= _LARGEST_BYTES
 
 
+def _distinct(signatures: Sequence[Signature]) -> dict[str, Signature]:
+    """What can be measured, by its key in the database."""
+    return {_database_key(s): s for s in signatures if _is_measurable(s)}
+
+
 def _database_key(signature: Signature) -> str:
     moves = operator(signature.op).moves_data(signature.attrs)
     return signature.key if moves else ALIAS
@@ -146,7 +202,7 @@ def _database_key(signature: Signature) -> str:
 def _known(signature: Signature, entries: Mapping[str, Entry]) -> Entry:
     if not _is_measurable(signature):
         return Entry(None, note="not measurable")
-    return entries.get(_database_key(signature), Entry(None, note="not measured"))
+    return entries.get(_database_key(signature), _LATE)
 
 
 def _measure_one(bench: Bench, key: str, signature: Signature) -> tuple[Entry, bool]:

@@ -6,13 +6,14 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 from importlib.resources import files
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from egraph_opt.errors import UsageError
 from egraph_opt.runtime.analytic import Analytic
-from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, work
+from egraph_opt.runtime.bounds import Peaks
+from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Quote, work
 from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
 from egraph_opt.runtime.cuda.fitted import Fitted
 from egraph_opt.runtime.cuda.measure import measure, scope_here, signature_of
@@ -20,9 +21,14 @@ from egraph_opt.runtime.cuda.movers import MOVERS
 from egraph_opt.runtime.database import CostDatabase, Entry
 from egraph_opt.runtime.signature import FREE, Signature
 
+if TYPE_CHECKING:
+    from egraph_opt.runtime.cuda.tune import Choices
+
 SHIPPED = ("h100",)
 _LAUNCH = 1.25e-6
 """Seconds of a kernel that does nothing, in a replayed graph."""
+_HALF = 16.0
+"""How many times faster than float32 products of half precision are at most."""
 _FUSED = ELEMENTWISE | MOVERS
 
 
@@ -50,9 +56,14 @@ class Cuda:
             raise UsageError("the shipped measurements are of exact float32: leave out fast")
 
     def price(
-        self, signatures: Sequence[Signature], *, on_progress: OnProgress | None = None, deadline: float | None = None
+        self,
+        signatures: Sequence[Signature],
+        *,
+        reference: Sequence[Signature] = (),
+        on_progress: OnProgress | None = None,
+        deadline: float | None = None,
     ) -> list[Cost]:
-        """See ``CostModel.price``. What is not measured is estimated from what is, by the fitted model.
+        """See ``CostModel.price``. What is not measured is estimated from what ships, by the fitted model.
 
         Raises:
             UsageError: costs of this machine are wanted and there is no GPU.
@@ -62,10 +73,38 @@ class Cuda:
         costs = {s: self._cost(s, known.get(s)) for s in wanted}
         return [costs.get(s, NOTHING) for s in signatures]
 
+    def quote(self, signatures: Sequence[Signature], *, reference: Sequence[Signature] = ()) -> list[Quote]:
+        """See ``CostModel.quote``. Speeds are bounded by the fastest of the shipped and of this machine's operators.
+
+        Raises:
+            UsageError: as ``price``.
+        """
+        if self.device:
+            return [Quote.known(s, cost) for s, cost in zip(signatures, self.price(signatures), strict=True)]
+        wanted = list(dict.fromkeys(s for s in (*signatures, *reference) if s.op not in FREE))
+        known = self._read(wanted)
+        seen = [(work(s), e.seconds) for s, e in [*shipped(SHIPPED[0]).items(), *known.items()] if e.seconds]
+        peaks = Peaks.of(seen, partial(_widening, fast=self.fast))
+        quotes: list[Quote] = []
+        for s in signatures:
+            if s.op in FREE or s in known or not s.is_known:
+                quotes.append(Quote.known(s, NOTHING if s.op in FREE else self._cost(s, known.get(s))))
+            else:
+                quotes.append(Quote(s.key, None, _less_launch(s, peaks.seconds(work(s)))))
+        return quotes
+
+    def _read(self, wanted: Sequence[Signature]) -> dict[Signature, Entry]:
+        database = CostDatabase.open()
+        try:
+            found = database.read((s.key for s in wanted), scope_here(self.fast))
+        finally:
+            database.close()
+        return {s: found[s.key] for s in wanted if s.key in found}
+
     def _measured(
         self, wanted: Sequence[Signature], on_progress: OnProgress | None, deadline: float | None
     ) -> dict[Signature, Entry]:
-        from egraph_opt.runtime.cuda.tune import Choices, Tuner
+        from egraph_opt.runtime.cuda.tune import Tuner
 
         scope, database = scope_here(self.fast), CostDatabase.open()
         try:
@@ -74,13 +113,19 @@ class Cuda:
             missing = [s for s in wanted if s not in known and s.is_known]
             if missing:
                 ended = (lambda: time.monotonic() > deadline) if deadline is not None else (lambda: False)
-                fresh = measure(missing, Tuner(Choices()), fast=self.fast, deadline=ended, on_progress=on_progress)
+                fresh = measure(missing, Tuner(self._choices), fast=self.fast, deadline=ended, on_progress=on_progress)
                 new = dict(fresh)
                 database.write(new, scope)
                 known |= {s: new[s.key] for s in missing if s.key in new}
             return known
         finally:
             database.close()
+
+    @cached_property
+    def _choices(self) -> Choices:
+        from egraph_opt.runtime.cuda.tune import Choices
+
+        return Choices()
 
     def _cost(self, signature: Signature, entry: Entry | None) -> Cost:
         bound = Analytic("h100").price([signature])[0]
@@ -89,14 +134,25 @@ class Cuda:
         if seconds is None:
             seconds = fitted_model(SHIPPED[0]).seconds(signature) if signature.is_known else None
         seconds = bound.seconds if seconds is None else seconds
-        if signature.op in _FUSED:  # computed inside a kernel that is launched anyway
-            seconds = max(seconds - _LAUNCH, 0.04 * _LAUNCH)
+        seconds = _less_launch(signature, seconds)
         todo = work(signature)
         layout = entry.layout if entry is not None else 0.0
         origin = "measured" if measured else "estimated"
         return Cost(
             seconds, todo.flops, todo.bytes, min(seconds, max(bound.seconds - 2 * _LAUNCH, 0.0)), origin, layout
         )
+
+
+def _less_launch(signature: Signature, seconds: float) -> float:
+    """Without the launch, where the operator is computed inside a kernel that is launched anyway."""
+    return max(seconds - _LAUNCH, 0.04 * _LAUNCH) if signature.op in _FUSED else seconds
+
+
+def _widening(dtype: str, *, fast: bool) -> float:
+    """How many times faster than exact float32 a product in this dtype may be."""
+    if dtype in ("float16", "bfloat16") or (fast and dtype == "float32"):
+        return _HALF
+    return {"float32": 1.0, "float64": 2.0}.get(dtype, 2.0 * _HALF)
 
 
 @cache
