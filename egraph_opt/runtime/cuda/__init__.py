@@ -1,6 +1,7 @@
 """The GPU: plans for tensor graphs and the executor that runs them. Importing it needs no GPU."""
 
-from egraph_opt.runtime.cuda.device import Machine, machine, report
+from egraph_opt.runtime.cuda.device import Machine, machine
+from egraph_opt.runtime.cuda.doctor import report
 from egraph_opt.runtime.cuda.executor import Program, compile
 from egraph_opt.runtime.cuda.plan import Plan, make_plan
 from egraph_opt.runtime.cuda.tune import Choices, Tuner

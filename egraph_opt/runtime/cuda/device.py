@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import platform
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from egraph_opt.errors import UsageError
 
-_PACKAGES = {"cupy": "cupy-cuda13x", "cudnn": "nvidia-cudnn-frontend", "nvmath.bindings.cublasLt": "nvmath-python"}
+PACKAGES = {"cupy": "cupy-cuda13x", "cudnn": "nvidia-cudnn-frontend", "nvmath.bindings.cublasLt": "nvmath-python"}
 _HINT = "install the extra cuda of egraph-opt on a machine with an NVIDIA GPU"
-OLDEST_CUDNN = 91000
+OLDEST_CUDNN, NEXT_CUDNN = 91000, 100000
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,9 @@ def library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise UsageError(f"the GPU executor needs {_PACKAGES[name]} ({_HINT}): {error}") from None
+        raise UsageError(f"the GPU executor needs {PACKAGES[name]} ({_HINT}): {error}") from None
     except Exception as error:  # noqa: BLE001 - a library that does not match its driver fails in its own ways
-        raise UsageError(f"{_PACKAGES[name]} does not load: {type(error).__name__}: {error}") from None
+        raise UsageError(f"{PACKAGES[name]} does not load: {type(error).__name__}: {error}") from None
 
 
 @cache
@@ -64,15 +62,29 @@ def machine() -> Machine:
         raise UsageError(f"there is no usable NVIDIA GPU here: {error}") from None
     if not count:
         raise UsageError("there is no NVIDIA GPU here")
-    cudnn, blas = library("cudnn"), library("nvmath.bindings.cublasLt")
-    found = int(cudnn.backend_version())
-    if found < OLDEST_CUDNN:
-        raise UsageError(f"cuDNN {found} is too old: the executor needs 9.10 or newer")
-    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
     driver, cuda = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
+    if driver // 1000 < cuda // 1000:
+        raise UsageError(
+            f"the driver is for CUDA {_dotted(driver, 1000, 10)}, and CuPy for {_dotted(cuda, 1000, 10)}: "
+            "update the driver, or install the CuPy that matches it"
+        )
+    cudnn, blas = library("cudnn"), library("nvmath.bindings.cublasLt")
+    try:
+        found, lt = int(cudnn.backend_version()), int(blas.get_version())
+    except Exception as error:  # noqa: BLE001 - the bindings load, and the library behind them does not
+        raise UsageError(f"cuDNN or cuBLAS is missing or broken: {type(error).__name__}: {error} ({_HINT})") from None
+    if not OLDEST_CUDNN <= found < NEXT_CUDNN:
+        raise UsageError(f"cuDNN {_dotted(found, 10000, 100)} does not fit: the executor needs 9.10 or newer, below 10")
+    if lt // 10000 != cuda // 1000:
+        raise UsageError(
+            f"cuBLAS {_dotted(lt, 10000, 100)} and CUDA {_dotted(cuda, 1000, 10)} do not fit together: install the "
+            "nvidia-cublas of the same major version"
+        )
+    _wake(cupy)
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
     return Machine(
-        properties["name"].decode(), _dotted(driver, 1000, 10), _dotted(cuda, 1000, 10), str(blas.get_version()),
-        str(found), int(properties["totalGlobalMem"]),
+        properties["name"].decode(), _dotted(driver, 1000, 10), _dotted(cuda, 1000, 10), str(lt), str(found),
+        int(properties["totalGlobalMem"]),
     )  # fmt: skip
 
 
@@ -80,17 +92,22 @@ def _dotted(number: int, major: int, minor: int) -> str:
     return f"{number // major}.{number % major // minor}"
 
 
-def report() -> list[tuple[str, str, bool]]:
-    """For ``egraph-opt doctor``: what, its state in words, and whether it is fine."""
-    rows: list[tuple[str, str, bool]] = []
-    for package in _PACKAGES.values():
-        try:
-            found = version(package)
-        except PackageNotFoundError:
-            found = ""
-        rows.append((package, found or "not installed", bool(found)))
+def _wake(cupy: Any) -> None:
+    """Makes the context of this process on the GPU.
+
+    Raises:
+        UsageError: another process has the GPU for itself, or it has no memory left.
+    """
     try:
-        rows.append(("GPU", str(machine()), True))
-    except UsageError as error:
-        rows.append(("GPU", str(error), False))
-    return rows if platform.system() == "Linux" else [("GPU", "the executor runs on Linux only", False)]
+        cupy.cuda.runtime.memGetInfo()
+    except Exception as error:  # noqa: BLE001 - cupy raises CUDARuntimeError
+        said = str(error)
+        busy = "DevicesUnavailable" in said or "busy" in said
+        why = "is in use by another process" if busy else "has no memory left" if "emory" in said else "does not answer"
+        raise UsageError(f"the GPU {why}: {said}") from None
+
+
+def free_memory() -> tuple[int, int]:
+    """Bytes of the GPU that are free, and all of them; for a GPU that ``machine`` has found."""
+    free, total = library("cupy").cuda.runtime.memGetInfo()
+    return int(free), int(total)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from egraph_opt.errors import UsageError
+from egraph_opt.errors import BudgetError, UsageError
 from egraph_opt.onnx_io.load import Model
 from egraph_opt.runtime.cuda.executor import Program, compile
 from egraph_opt.runtime.cuda.tune import Choices, Tuner
@@ -50,6 +50,10 @@ def race_on_gpu(
         except UsageError:
             if name == first:
                 return None
+            continue
+        except BudgetError:
+            if name == first:
+                raise
             continue
         lanes.append(_Lane(name, program, max(1, round(_SAMPLE / program.seconds(replays=5, rounds=1)))))
     end = time.perf_counter() + budget_seconds
