@@ -20,6 +20,10 @@ from egraph_opt.zoo.summary import speed_of, summarize
 from egraph_opt.zoo.tables import to_csv
 
 CSV, HTML = "results.csv", "report.html"
+HELPERS = ("add-commutes", "mul-commutes")
+"""Rules that only bring operands into the order that another rule wants."""
+MOST_RULES = 3
+"""Rules named in the table, those behind the most nodes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,12 +83,7 @@ def page(entries: Sequence[Entry], rounds: Sequence[Round], out: Path) -> str:
         rows=[_row(entry, out) for entry in entries],
         outcomes={str(outcome): colour for outcome, colour in OUTCOME_COLOURS.items()},
         stages=STAGES,
-        HELPERS=HELPERS,
     )
-
-
-HELPERS = ("add-commutes", "mul-commutes")
-"""Rules that only bring operands into the order that another rule wants."""
 
 
 def _said(settings: Settings) -> str:
@@ -113,6 +112,8 @@ def _row(entry: Entry, out: Path) -> dict[str, Any]:
     source = Path(entry.round.source, record.model)
     options = _said(dataclasses.replace(entry.round.settings, time_limit=Settings.time_limit))
     total = sum(stages(record).values()) or 1.0
+    rules = sorted(report.get("rules", {}).items(), key=lambda rule: (-rule[1], rule[0]))
+    rules = [rule for rule in rules if rule[0] not in HELPERS]
     return {
         "record": record,
         "report": report,
@@ -120,6 +121,8 @@ def _row(entry: Entry, out: Path) -> dict[str, Any]:
         "before": before,
         "after": after,
         "changed": _changed(before.get("operators", {}), after.get("operators", {})),
+        "rule_counts": rules,
+        "rules": ", ".join(f"{name} {count}" for name, count in rules[:MOST_RULES]),
         "stages": [(name, spent, spent / total) for name, spent in stages(record).items() if spent > 0],
         "source": source,
         "command": f"egraph-opt optimize {shlex.quote(str(source))} {options}".strip(),
