@@ -1,6 +1,6 @@
 """A zoo run that is killed at random moments and resumed, beside one that is left alone: are the results the same?
 
-    python bench/zoo_killed.py ../shared/zoo --out /tmp/killed [--kills 10] [--jobs 2] [-- --skip-rules ...]
+    python bench/zoo_killed.py ZOO --out FOLDER [--kills 10] [--jobs 2] [-- --skip-rules ...]
 
 Costs come from formulas and graphs from an extractor without a time limit, so that both runs choose the same. Exit 1 if
 the results differ, or a model was done twice.

@@ -163,10 +163,11 @@ class Batch:
         """Moves a result to its place by content; returns that place, relative to the run folder."""
         files = sorted(path for path in folder.iterdir() if path.is_file())
         place = self.journal.folder / MODELS / digest_files(files)
-        if not place.exists():
-            sync_folder(folder)
-            folder.rename(place)
-            sync_folder(place.parent)
+        with self._changing:  # two models may have the same result
+            if not place.exists():
+                sync_folder(folder)
+                folder.rename(place)
+                sync_folder(place.parent)
         return (place / OUTPUT).relative_to(self.journal.folder).as_posix()
 
     def _sweep(self) -> None:

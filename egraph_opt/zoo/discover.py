@@ -16,7 +16,7 @@ SUFFIX = ".onnx"
 
 @dataclass(frozen=True)
 class Source:
-    """A model: its name is the path below the folder, with ``/``."""
+    """A model: its name is the path below the folder, with ``/``, and with escapes for what is no UTF-8."""
 
     name: str
     path: Path
@@ -43,7 +43,8 @@ class Shard:
 
 
 def discover(folder: Path, shard: Shard | None = None) -> list[Source]:
-    """The ``.onnx`` files in ``folder`` and below, by name. Hidden folders and folders of runs are passed over.
+    """The ``.onnx`` files in ``folder`` and below, by name. Hidden folders, linked folders and those of runs are passed
+    over.
 
     Raises:
         UsageError: the folder does not exist, or holds no model.
@@ -56,7 +57,8 @@ def discover(folder: Path, shard: Shard | None = None) -> list[Source]:
         for name in files:
             if name.lower().endswith(SUFFIX) and not name.startswith("."):
                 path = Path(here, name)
-                found.append(Source(path.relative_to(folder).as_posix(), path))
+                shown = os.fsencode(path.relative_to(folder).as_posix()).decode(errors="backslashreplace")
+                found.append(Source(shown, path))
     if not found:
         raise UsageError(f"no {SUFFIX} file in {folder} or below")
     found.sort(key=lambda source: source.name)

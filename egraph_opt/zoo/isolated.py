@@ -41,6 +41,7 @@ class Isolated:
         self._limits, self._log = limits, log
         self._start = time.monotonic()
         self._timed_out = False
+        order = pickle.dumps(limits) + pickle.dumps(pickle.dumps((job, task)))
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", "from egraph_opt.zoo.worker import main; main()"],
@@ -51,7 +52,7 @@ class Isolated:
             )
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died already: its exit status says so
-            self._process.stdin.write(pickle.dumps(limits) + pickle.dumps(pickle.dumps((job, task))))
+            self._process.stdin.write(order)
             self._process.stdin.flush()  # and stays open: its end means that we are gone
 
     def kill(self) -> None:

@@ -9,7 +9,7 @@ lock            held by the process that works on the run
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -84,7 +84,7 @@ class Journal:
         except OSError as error:
             raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._lock)
         except OSError:
             self._lock.close()
             raise UsageError(f"another process works on {folder}: wait for it, or choose another --out") from None
@@ -135,6 +135,14 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _lock(file: IO[str]) -> None:
+    """Takes the lock, which ends with the process. Where the system has none, nothing is locked."""
+    with contextlib.suppress(ImportError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _mended(path: Path) -> IO[bytes]:

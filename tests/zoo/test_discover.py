@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -31,6 +32,13 @@ def test_hidden_folders_and_runs_are_passed_over(folder: Path) -> None:
         enter_round(journal, folder, {})
     shutil.copytree(folder / "deep", folder / "out" / "models")
     assert len(names(folder)) == 4
+
+
+def test_names_can_always_be_written(folder: Path) -> None:
+    path = os.fsencode(folder) + b"/odd\xff.onnx"
+    os.close(os.open(path, os.O_CREAT))
+    assert "odd\\xff.onnx" in names(folder)
+    assert all(source.path.exists() for source in discover(folder))
 
 
 def test_shards_are_a_partition(folder: Path) -> None:

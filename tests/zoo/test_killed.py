@@ -43,7 +43,7 @@ def test_killed_ten_times(tmp_path: Path, folder: Path) -> None:
     out = tmp_path / "killed"
     for _ in range(KILLS):
         process = start(folder, out, "--target", "analytic", "--resume")
-        time.sleep(rng.uniform(0, took * 0.6))
+        time.sleep(rng.uniform(0, took * 0.4))
         process.kill()
         process.communicate()
         counts.append(len(read_records(out)))
