@@ -118,7 +118,7 @@ class Gate:
         inputs = {n: rng.integers(0, PRIME, t.numbers(), dtype=np.int64) for n, t in bound.case.tensors.items()}
         values = bound.run(inputs, apply_ring, np.int64)
         for index, (left, right) in enumerate(self._sides(values)):
-            if not all(np.array_equal(a, b) for a, b in zip(_parts(left), _parts(right), strict=True)):
+            if not all(np.array_equal(a, b) for a, b in zip(parts(left), parts(right), strict=True)):
                 raise _Refused(f"root {index} differs (modulo {PRIME}) for {bound.case}")
 
     def check_float64(self, bound: Bound, rng: np.random.Generator, *, positive: bool) -> None:
@@ -126,9 +126,9 @@ class Gate:
         inputs = {n: _random(t, rng) for n, t in bound.case.tensors.items()}
         if positive:
             inputs = {n: np.abs(a) + 0.1 if a.dtype.kind == "f" else a for n, a in inputs.items()}
-        values = bound.run(inputs, _apply, np.float64)
+        values = bound.run(inputs, numeric, np.float64)
         for index, (left, right) in enumerate(self._sides(values)):
-            for a, b in zip(_parts(left), _parts(right), strict=True):
+            for a, b in zip(parts(left), parts(right), strict=True):
                 if _difference(a, b) > TOLERANCE:
                     raise _Refused(f"root {index} differs by {_difference(a, b):.2g} in float64 for {bound.case}")
 
@@ -140,7 +140,7 @@ class Gate:
         """
         plain = {n: _random(t, rng) for n, t in bound.case.tensors.items()}
         plain = {n: a.astype(np.float32) if a.dtype == np.float64 else a for n, a in plain.items()}
-        values = bound.run(plain, _apply, np.float32)
+        values = bound.run(plain, numeric, np.float32)
         behaviour = _Behaviour(self._sides(values))
         error, observed = behaviour.error, known if behaviour.same_bits else _worse(known, "reassociate")
         for name, array in plain.items():
@@ -151,7 +151,7 @@ class Gate:
                     break
                 factors = {n: scale if n == name else 1 / scale for n in plain}
                 scaled = {n: a * np.float32(factors[n]) if a.dtype == np.float32 else a for n, a in plain.items()}
-                if _Behaviour(self._sides(bound.run(scaled, _apply, np.float32))).spreads:
+                if _Behaviour(self._sides(bound.run(scaled, numeric, np.float32))).spreads:
                     observed = "overflow-risk"
             for special in (np.inf, -np.inf, np.nan, -0.0):
                 place = int(rng.integers(array.size))
@@ -159,7 +159,7 @@ class Gate:
                     continue
                 changed = array.copy()
                 changed.reshape(-1)[place] = special
-                behaviour = _Behaviour(self._sides(bound.rerun(values, name, changed, _apply, np.float32)))
+                behaviour = _Behaviour(self._sides(bound.rerun(values, name, changed, numeric, np.float32)))
                 observed = _worse(observed, behaviour.float_class)
         return observed, error
 
@@ -180,7 +180,7 @@ class _Behaviour:
 
     def __init__(self, sides: Sequence[tuple[Value, Value]]) -> None:
         self.same_bits, self.error, self.spreads, self.drops = True, 0.0, False, False
-        pairs = [p for left, right in sides for p in zip(_parts(left), _parts(right), strict=True)]
+        pairs = [p for left, right in sides for p in zip(parts(left), parts(right), strict=True)]
         if all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs):
             return
         left, right = (np.concatenate([p.astype(np.float64).reshape(-1) for p in s]) for s in zip(*pairs, strict=True))
@@ -197,9 +197,9 @@ class _Behaviour:
 
 
 def _ring_applies(rule: Equation) -> bool:
-    parts = [p for side in (rule.lhs, rule.rhs) for q in side for p in walk(q)]
-    numbers = [p.value for p in parts if isinstance(p, Number)]
-    operators = [operator(p.op) for p in parts if isinstance(p, App)]
+    terms = [p for side in (rule.lhs, rule.rhs) for q in side for p in walk(q)]
+    numbers = [p.value for p in terms if isinstance(p, Number)]
+    operators = [operator(p.op) for p in terms if isinstance(p, App)]
     return not rule.by_definition and all(o.ring != "no" for o in operators) and all(n.is_integer() for n in numbers)
 
 
@@ -228,14 +228,16 @@ def _difference(a: Array, b: Array) -> float:
     return float(np.max(np.abs(a[finite] - b[finite]), initial=0.0)) / scale
 
 
-def _apply(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
+def numeric(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
+    """The value of an operator, in the dtype of its operands."""
     return operator(op).evaluate(attrs, operands)  # type: ignore[arg-type]
 
 
 def apply_ring(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
+    """The value of an operator modulo the prime; one that is not linear is some function of its own."""
     if operator(op).ring == "oracle":
         return _oracle(f"{op}{attrs!r}", np.asarray(operands[0]))
-    result = _apply(op, attrs, operands)
+    result = numeric(op, attrs, operands)
     return tuple(p % PRIME for p in result) if isinstance(result, tuple) else result % PRIME  # type: ignore[operator]
 
 
@@ -252,5 +254,6 @@ def _coefficients(name: str) -> tuple[int, ...]:
     return tuple(int(c) for c in np.random.default_rng(list(name.encode())).integers(1, PRIME, 6))
 
 
-def _parts(value: Value) -> tuple[Array, ...]:
+def parts(value: Value) -> tuple[Array, ...]:
+    """The arrays of a value: those of a tuple, or itself."""
     return value if isinstance(value, tuple) else (value,)

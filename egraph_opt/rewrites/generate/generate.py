@@ -7,8 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,6 +26,7 @@ from egraph_opt.rewrites.generate.candidates import (
 from egraph_opt.rewrites.generate.conditions import hypotheses, learn_conditions
 from egraph_opt.rewrites.generate.directed import admitted, directed_axioms, form
 from egraph_opt.rewrites.generate.enumerate import Enumeration
+from egraph_opt.rewrites.generate.here import Here
 from egraph_opt.rewrites.generate.names import name_of
 from egraph_opt.rewrites.generate.prune import is_instance
 from egraph_opt.rewrites.generate.ship import confirmed, family, settled, withheld
@@ -45,6 +45,8 @@ SEEDS = (
 DERIVATION = Limits(rounds=3, nodes=150, instances=600)
 """How far derivability from the rules so far is pursued, per candidate."""
 LEARNING_CASES = 80
+TOGETHER = 8
+"""Readings of axioms that a process takes at once."""
 
 
 @dataclass
@@ -102,23 +104,48 @@ def generate(
         axioms: also read the axioms as rules, where no world found the same.
         on_progress: called with a world and its number of rules when it is finished.
     """
-    done: dict[str, Generation] = {}
-    names = {w.name for w in worlds}
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else nullcontext() as pool:
-        while len(done) < len(worlds):
-            ready = [w for w in worlds if w.name not in done and all(a in done for a in w.after if a in names)]
-            known = [tuple(r for a in w.after if a in done for r in done[a].rules) for w in ready]
-            arguments = ready, known, [seed] * len(ready), [work] * len(ready)
-            for made in pool.map(explore, *arguments) if pool else map(explore, *arguments):
-                done[made.stages[0].world] = made
-                if on_progress:
-                    on_progress(made.stages[0].world, len(made.rules))
-        made = _together([done[w.name] for w in worlds], pool)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else Here() as pool:
+        exploration = _Exploration(worlds, pool, seed, work)
+        exploration.start()
+        # readings wait for nothing: they fill the processes while the first world is explored alone
+        readings = list(directed_axioms()) if axioms else []
+        parts = [readings[i : i + TOGETHER] for i in range(0, len(readings), TOGETHER)]
+        passed = [pool.submit(_admitted, part) for part in parts]
+        for made in exploration:
+            if on_progress:
+                on_progress(made.stages[0].world, len(made.rules))
+        made = _together([exploration.done[w.name] for w in worlds], pool)
         if axioms:
-            rules = list(directed_axioms())
-            found = pool.map(admitted, rules, chunksize=8) if pool else map(admitted, rules)
-            _read_axioms(made, rules, list(found))
+            _read_axioms(made, readings, [rule for part in passed for rule in part.result()])
     return made
+
+
+class _Exploration:
+    """Worlds in processes: each starts when those that it builds on are done, the longest first."""
+
+    def __init__(self, worlds: Sequence[World], pool: Executor, seed: int, work: Path | None) -> None:
+        self.waiting = sorted(worlds, key=lambda w: -w.seconds)
+        self.names = {w.name for w in worlds}
+        self.pool, self.seed, self.work = pool, seed, work
+        self.running: set[Future[Generation]] = set()
+        self.done: dict[str, Generation] = {}
+
+    def start(self) -> None:
+        """Starts every world that waits for nothing."""
+        ready = [w for w in self.waiting if all(a in self.done for a in w.after if a in self.names)]
+        self.waiting = [w for w in self.waiting if w not in ready]
+        for world in ready:
+            known = tuple(r for a in world.after if a in self.done for r in self.done[a].rules)
+            self.running.add(self.pool.submit(explore, world, known, self.seed, self.work))
+
+    def __iter__(self) -> Iterator[Generation]:
+        """Worlds as they are finished."""
+        while self.running:
+            finished, self.running = wait(self.running, return_when=FIRST_COMPLETED)
+            for made in (future.result() for future in finished):
+                self.done[made.stages[0].world] = made
+                yield made
+            self.start()
 
 
 def explore(world: World, known: Sequence[Rule], seed: int, work: Path | None = None) -> Generation:
@@ -140,7 +167,11 @@ def explore(world: World, known: Sequence[Rule], seed: int, work: Path | None = 
     return made
 
 
-def _together(parts: Sequence[Generation], pool: ProcessPoolExecutor | None) -> Generation:
+def _admitted(rules: Sequence[Rule]) -> list[Rule | None]:
+    return [admitted(rule) for rule in rules]
+
+
+def _together(parts: Sequence[Generation], pool: Executor) -> Generation:
     """What several worlds found: without what follows from the others, with proofs, and under the policy."""
     made = Generation(stages=[s for p in parts for s in p.stages], refused=[r for p in parts for r in p.refused])
     for rule in (r for p in parts for r in p.rules):
@@ -150,8 +181,7 @@ def _together(parts: Sequence[Generation], pool: ProcessPoolExecutor | None) -> 
     _minimise(made)
     certain: list[Rule] = []
     taken = {r.name for r in made.rules}
-    found = pool.map(settled, made.rules) if pool else map(settled, made.rules)
-    for way, sure in (pair for pairs in found for pair in pairs):
+    for way, sure in (pair for pairs in pool.map(settled, made.rules) for pair in pairs):
         name = way.name or name_of(way.lhs, way.rhs, taken)
         taken.add(name)
         if sure is None:
@@ -198,7 +228,8 @@ def _derivable(rule: Rule, rules: Sequence[Rule]) -> bool:
 
 
 def _digest(world: World, known: Sequence[Rule], seed: int) -> str:
-    said = repr((world, [(r.equation, r.when) for r in known], seed))
+    laws = [(a.equation, a.when) for a in all_axioms()]  # they choose between conditions
+    said = repr((world, [(r.equation, r.when) for r in known], seed, laws))
     return f"{world.name}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
 
 

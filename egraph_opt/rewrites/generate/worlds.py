@@ -46,6 +46,7 @@ class World:
 
     ``numbers`` are constants whose elements are all that number. ``templates`` are single terms of more operators
     than are enumerated. A world that stands ``after`` others takes their rules for known.
+    ``seconds``: about how long it takes; what takes long is started first.
     ``semantics``: ``ring`` evaluates exactly, modulo a prime, with element-wise non-linear operators as arbitrary
     functions; ``real`` evaluates in float64 on signed inputs, for operators that order or divide.
     """
@@ -59,6 +60,7 @@ class World:
     numbers: tuple[float, ...] = ()
     templates: tuple[str, ...] = ()
     after: tuple[str, ...] = ("algebra",)
+    seconds: int = field(default=0, compare=False, repr=False)
 
     @property
     def assignments(self) -> int:
@@ -87,6 +89,7 @@ ALGEBRA = World(
     ),
     {"a": (1, 0), "p": ((1, 0), (2, 0, 1))},
     after=(),
+    seconds=40,
 )
 
 UNITS = World(
@@ -104,6 +107,7 @@ UNITS = World(
     semantics="real",
     operators=1,
     numbers=(0.0, 1.0),
+    seconds=2,
 )
 
 _UNARY = ("Relu", "Sigmoid", "Tanh", "HardSwish", "Neg", "Exp", "Sqrt", "Abs", "Erf")
@@ -132,6 +136,7 @@ UNARY = World(
     },
     operators=2,
     templates=_JOINED,
+    seconds=25,
 )  # fmt: skip
 
 PARTS = World(
@@ -149,6 +154,7 @@ PARTS = World(
         Form("Add(_, _)", ("b", "b"), "b", commutes=True),
     ),
     {"a": (1, 0), "s": ((3, 3), (4, 4))},
+    seconds=15,
 )
 
 MATRIX = World(
@@ -163,6 +169,7 @@ MATRIX = World(
         Form("Relu(_)", ("t",), "t"),
     ),
     {"p": ((1, 0), (0, 2, 1)), "k": (1, 2), "r": (0, 1)},
+    seconds=50,
 )
 
 CONVOLUTION = World(
@@ -191,6 +198,7 @@ CONVOLUTION = World(
         "c_dilations": ((1, 1), (1, 1)),
         "c_group": (1, 2),
     },
+    seconds=55,
 )
 
 DENSE_CONVOLUTION = World(
@@ -219,6 +227,7 @@ DENSE_CONVOLUTION = World(
         "c_group": (1, 1),
     },
     operators=2,
+    seconds=3,
 )
 
 POOLING = World(
@@ -249,6 +258,7 @@ POOLING = World(
         "q_count_include_pad": (1, 0),
     },
     semantics="real",
+    seconds=80,
 )
 
 WORLDS = (ALGEBRA, UNITS, UNARY, PARTS, MATRIX, CONVOLUTION, DENSE_CONVOLUTION, POOLING)
