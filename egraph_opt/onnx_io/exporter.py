@@ -10,7 +10,7 @@ import onnx_ir
 from egraph_opt.errors import EgraphOptError
 from egraph_opt.ir import Constant, Size, SizeExpr, TensorGraph, TensorType, Type
 from egraph_opt.onnx_io.importer import Imported
-from egraph_opt.onnx_io.opaque import OpaqueNode
+from egraph_opt.onnx_io.opaque import CAPTURE, FORMAL, Body, OpaqueNode, opaque_node, prune
 from egraph_opt.onnx_io.shapes import usable_name
 from egraph_opt.ops import Lowering, Sink, operator
 from egraph_opt.ops.lowering import ONNX_DTYPES
@@ -27,7 +27,10 @@ def needed_opset(graph: TensorGraph, floor: int) -> int:
     needed = floor
     for index in graph.live():
         node = graph.nodes[index]
-        if node.op not in ("Input", "Const", "Opaque", "Get"):
+        if node.op == "Opaque":
+            for body in opaque_node(graph, index).bodies.values():
+                needed = needed_opset(body.graph, needed)
+        elif node.op not in ("Input", "Const", "Get"):
             types = [graph.types[i] for i in node.operands]
             needed = max(needed, operator(node.op).opset(node.attrs, types))  # type: ignore[arg-type]
     return needed
@@ -41,20 +44,20 @@ def export_model(imported: Imported, graph: TensorGraph) -> onnx_ir.Model:
     Raises:
         OpsetError: a newer opset is needed, and an opaque node means something else there.
     """
-    old = imported.model
+    old, source = imported.model, imported.source or imported.model
+    graph = prune(graph)
     opset = needed_opset(graph, imported.opset)
-    reserved = _reserved_names(old.graph) | {v.name for v in old.graph.outputs if v.name}
-    writer = _Writer(graph, opset, reserved, _carried(graph, imported.opset, opset))
+    writer = _Writer(graph, imported.opset, opset, _inner_names(graph) | {v.name for v in old.graph.outputs if v.name})
     inputs = [_copy_value(v) for v in old.graph.inputs if v.name in imported.input_types]
     writer.place_inputs(inputs)
     writer.place_nodes()
     outputs = writer.outputs([(v.name or "", v) for v in old.graph.outputs])
     overridable = [v for v in inputs if v.const_value is not None]
     new = writer.finish(inputs, outputs, overridable, old.graph)
-    imports = dict(old.opset_imports)
+    imports = dict(source.opset_imports)
     imports["" if "" in imports or "ai.onnx" not in imports else "ai.onnx"] = opset
     if not imported.opset and not any(n.domain == "" for n in new):
-        imports = dict(old.opset_imports)
+        imports = dict(source.opset_imports)
     new.opset_imports.update(imports)
     return onnx_ir.Model(
         new,
@@ -64,7 +67,7 @@ def export_model(imported: Imported, graph: TensorGraph) -> onnx_ir.Model:
         domain=old.domain,
         model_version=old.model_version,
         doc_string=old.doc_string,
-        functions=list(old.functions.values()),
+        functions=list(source.functions.values()),
         metadata_props=dict(old.metadata_props),
     )
 
@@ -78,7 +81,7 @@ def export_graph(
     ir_version: int = 10,
 ) -> onnx_ir.Model:
     """A tensor graph on its own, with the given inputs, as a model; ``outputs`` names ``graph.outputs`` in order."""
-    writer = _Writer(graph, opset, set(outputs), _carried(graph, opset, opset))
+    writer = _Writer(graph, opset, opset, set(outputs))
     values = [_new_value(name, type_) for name, type_ in inputs]
     writer.place_inputs(values)
     writer.place_nodes()
@@ -89,17 +92,44 @@ def export_graph(
 
 
 class _Writer:
-    def __init__(self, graph: TensorGraph, opset: int, reserved: set[str], opaque: Mapping[int, OpaqueNode]) -> None:
-        self.graph, self.sink, self.opaque = graph, Sink(opset), opaque
+    """Writes one graph. Bodies are written by writers of their own, which share the names that are ``taken``, and leave
+    those alone that the graphs around them ``want``."""
+
+    def __init__(
+        self, graph: TensorGraph, old: int, opset: int, taken: set[str], wanted: frozenset[str] = frozenset()
+    ) -> None:
+        self.graph, self.sink, self.old = graph, Sink(opset), old
+        self.opaque = _carried(graph, old, opset)
         self.values: dict[int, Values] = {}
-        self.taken = set(reserved)
+        self.outer: set[onnx_ir.Value] = set()
+        self.taken, self.wanted = taken, wanted
 
     def place_inputs(self, inputs: Iterable[onnx_ir.Value]) -> None:
-        by_name = {value.name: value for value in inputs}
-        self.taken |= {name for name in by_name if name}
+        by_name = {value.name or "": value for value in inputs}
+        self.taken |= by_name.keys() - {""}
+        self._place_inputs(by_name)
+
+    def _place_inputs(self, by_name: Mapping[str, onnx_ir.Value]) -> None:
         for index, node in enumerate(self.graph.nodes):
             if node.op == "Input" and node.attrs[0] in by_name:
                 self.values[index] = (by_name[str(node.attrs[0])],)
+
+    def body(self, body: Body, captured: Mapping[int, onnx_ir.Value]) -> onnx_ir.Graph:
+        """A subgraph, whose captures are these values of the outer graph."""
+        ours = {name for constant in self.graph.constants for name in constant.names} | set(self.graph.names.values())
+        writer = _Writer(body.graph, self.old, self.sink.opset, self.taken, self.wanted | ours)
+        writer.outer = set(captured.values())
+        formals = [_copy_value(value) for value in body.like.inputs]
+        for value in formals:
+            value.name = writer._fresh(value.name or "input")
+        writer._place_inputs({f"{FORMAL}{i}": value for i, value in enumerate(formals)})
+        writer._place_inputs({f"{CAPTURE}{i}": value for i, value in captured.items()})
+        for index, number in body.captured_constants().items():
+            if number in captured:
+                writer.values[index] = (captured[number],)
+        writer.place_nodes()
+        declared = [(writer._fresh(v.name or "output"), v) for v in body.like.outputs]
+        return writer.finish(formals, writer.outputs(declared), [], body.like)
 
     def place_nodes(self) -> None:
         for index in self.graph.live():
@@ -114,7 +144,10 @@ class _Writer:
             return (self.values[node.operands[0]][int(str(node.attrs[0]))],)
         inputs = tuple(self.values[i][0] for i in node.operands)
         if node.op == "Opaque":
-            self.sink.nodes.append(self.opaque[index].emit(inputs))
+            opaque = self.opaque[index]
+            captured = opaque.captured(inputs)
+            graphs = {name: self.body(body, captured) for name, body in opaque.bodies.items()}
+            self.sink.nodes.append(opaque.emit(inputs, graphs))
             return tuple(self.sink.nodes[-1].outputs)
         operand_types = tuple(self.graph.types[i] for i in node.operands)
         made = operator(node.op).to_onnx(Lowering(self.sink, node.attrs, inputs, operand_types, type_))
@@ -129,7 +162,7 @@ class _Writer:
             tensor = onnx_ir.StringTensor(array.astype(object), shape=shape)
         else:
             tensor = onnx_ir.Tensor(array, dtype=dtype, shape=shape)  # type: ignore[arg-type]
-        name = next((n for n in constant.names if n not in self.taken), None)
+        name = next((n for n in constant.names if self._is_free(n)), None)
         value = onnx_ir.Value(name=name, type=onnx_ir.TensorType(dtype), shape=shape, const_value=tensor)
         if name:
             self.taken.add(name)
@@ -141,7 +174,7 @@ class _Writer:
 
         An input or initializer that is an output of that name in the declared graph is one here as well.
         """
-        fixed = {v for values in self.values.values() for v in values if v.producer() is None}
+        fixed = self.outer | {v for values in self.values.values() for v in values if v.producer() is None}
         stored = set(self.sink.initializers)
         results: dict[str, onnx_ir.Value] = {}
         for (name, like), index in zip(declared, self.graph.outputs, strict=True):
@@ -169,7 +202,7 @@ class _Writer:
         overridable: Sequence[onnx_ir.Value],
         like: onnx_ir.Graph | None,
     ) -> onnx_ir.Graph:
-        self._name_values(set(inputs) | set(outputs))
+        self._name_values(set(inputs) | set(outputs) | self.outer)
         return onnx_ir.Graph(
             list(inputs),
             list(outputs),
@@ -184,7 +217,7 @@ class _Writer:
         for index in self.graph.live():  # values that existed in the model keep their names
             name = self.graph.names.get(index)
             values = self.values[index]
-            if name and len(values) == 1 and values[0] not in named and name not in self.taken:
+            if name and len(values) == 1 and values[0] not in named and self._is_free(name):
                 values[0].name = name
                 named.add(values[0])
                 self.taken.add(name)
@@ -202,9 +235,12 @@ class _Writer:
     def _all_values(self) -> list[onnx_ir.Value]:
         return [*self.sink.initializers, *(v for node in self.sink.nodes for v in node.outputs)]
 
+    def _is_free(self, name: str) -> bool:
+        return name not in self.taken and name not in self.wanted
+
     def _fresh(self, stem: str) -> str:
         name, count = stem, 0
-        while name in self.taken:
+        while not self._is_free(name):
             count += 1
             name = f"{stem}_{count}"
         self.taken.add(name)
@@ -219,10 +255,8 @@ def _carried(graph: TensorGraph, old: int, new: int) -> dict[int, OpaqueNode]:
     """
     carried: dict[int, OpaqueNode] = {}
     for index in graph.live():
-        node = graph.nodes[index]
-        if node.op == "Opaque":
-            kept = graph.opaques[int(str(node.attrs[0]))]
-            assert isinstance(kept, OpaqueNode)
+        if graph.nodes[index].op == "Opaque":
+            kept = opaque_node(graph, index)
             found = kept if old == new else kept.carried(old, new)
             if found is None:
                 raise OpsetError(f"{kept.node.op_type} cannot be carried from opset {old} to {new}")
@@ -230,15 +264,10 @@ def _carried(graph: TensorGraph, old: int, new: int) -> dict[int, OpaqueNode]:
     return carried
 
 
-def _reserved_names(graph: onnx_ir.Graph) -> set[str]:
-    """Names inside subgraphs: a new name of the outer graph must not hide behind one of those."""
-    names: set[str] = set()
-    for inner in graph.subgraphs():
-        if inner is graph:
-            continue
-        values = [*inner.inputs, *inner.initializers.values(), *(v for n in inner for v in n.outputs)]
-        names |= {value.name for value in values if value.name}
-    return names
+def _inner_names(graph: TensorGraph) -> set[str]:
+    """Names inside subgraphs that are kept as they are: a new name of the outer graph must not hide behind those."""
+    opaque = [opaque_node(graph, index) for index in graph.live() if graph.nodes[index].op == "Opaque"]
+    return set[str]().union(*(node.inner_names() for node in opaque))
 
 
 def _copy_value(value: onnx_ir.Value) -> onnx_ir.Value:

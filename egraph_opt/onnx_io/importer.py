@@ -9,11 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir
 
-from egraph_opt.errors import InvalidModelError
-from egraph_opt.ir import Constant, TensorGraph, TensorType, TupleType, Type
+from egraph_opt.ir import Constant, Size, TensorGraph, TensorType, TupleType, Type, substitute
+from egraph_opt.onnx_io.control import CONTROL, read_bodies
+from egraph_opt.onnx_io.forced import equal_sizes, solve
+from egraph_opt.onnx_io.functions import inlined
 from egraph_opt.onnx_io.opaque import OpaqueNode
-from egraph_opt.onnx_io.shapes import InferredTypes, input_type
-from egraph_opt.ops import Builder, Source, Unsupported, dtype_name, importers
+from egraph_opt.onnx_io.scope import Context, Scope
+from egraph_opt.onnx_io.shapes import input_type, node_types
+from egraph_opt.ops import Array, Source, Unsupported, constant_value, dtype_name, importers
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,9 @@ class Imported:
     """A model's tensor graph and what is needed to write it back.
 
     Attributes:
-        model: the model it came from; interface, functions and metadata are taken from here on the way out.
-        opaque: per opaque node, the operator and why it is not understood.
+        model: the model it came from; interface and metadata are taken from here on the way out.
+        source: the same with its local functions inlined, where it has any.
+        opaque: per opaque node, those of subgraphs included, the operator and why it is not understood.
     """
 
     model: onnx_ir.Model
@@ -30,11 +34,17 @@ class Imported:
     opset: int
     opaque: tuple[tuple[str, str], ...] = ()
     input_types: dict[str, Type] = field(default_factory=dict[str, Type])
+    source: onnx_ir.Model | None = None
+
+    @property
+    def nodes(self) -> int:
+        """How many ONNX nodes were read, those of subgraphs included."""
+        return sum(1 for _ in (self.source or self.model).graph.all_nodes())
 
     @property
     def declared_nodes(self) -> int:
-        """How many ONNX nodes of the main graph the operator table understands."""
-        return self.model.graph.num_nodes() - len(self.opaque)
+        """How many of them the operator table understands."""
+        return self.nodes - len(self.opaque)
 
 
 def import_model(model: onnx_ir.Model) -> Imported:
@@ -43,75 +53,114 @@ def import_model(model: onnx_ir.Model) -> Imported:
     Raises:
         InvalidModelError: a node uses a value that does not exist yet.
     """
-    opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", 0))
-    return _Importer(model, opset).run()
+    source = inlined(model)
+    known: dict[str, Size] = {}
+    imported, found = _read(model, source, known)
+    while found:  # each time some symbols are replaced for good
+        known = {name: substitute(size, found) for name, size in known.items()} | found
+        imported, found = _read(model, source, known)
+    return imported
 
 
-class _Importer:
-    def __init__(self, model: onnx_ir.Model, opset: int) -> None:
-        self.model, self.opset = model, opset
-        self.builder = Builder(TensorGraph())
-        self.values: dict[onnx_ir.Value, int] = {}
-        self.inferred = InferredTypes(model)
-        self.opaque: list[tuple[str, str]] = []
+def _read(model: onnx_ir.Model, source: onnx_ir.Model, known: dict[str, Size]) -> tuple[Imported, dict[str, Size]]:
+    """One reading of the model, and what it says of symbols beyond ``known``."""
+    opset = source.opset_imports.get("", source.opset_imports.get("ai.onnx", 0))
+    context = Context(dict(source.opset_imports), opset, known=known)
+    reader = _Reader(context)
+    constant_inputs = source.ir_version < 4  # up to IR 3 every initializer had to be an input as well
+    input_types: dict[str, Type] = {}
+    for value in source.graph.inputs:
+        if value.is_initializer() and constant_inputs:
+            continue
+        name = value.name or ""
+        context.fresh.taken.add(name)
+        input_types[name] = context.resolved(input_type(value))
+        reader.define(value, reader.graph.add("Input", (name,), (), input_types[name]))
+    graph = reader.read(source.graph)
+    imported = Imported(model, graph, opset, tuple(context.opaque), input_types, source)
+    live = set(graph.live())  # a node that nothing reads need not run
+    return imported, solve([pair for index, pair in context.forced if index in live], known)
 
-    def run(self) -> Imported:
-        graph, onnx_graph = self.builder.graph, self.model.graph
-        constant_inputs = self.model.ir_version < 4  # up to IR 3 every initializer had to be an input as well
-        input_types: dict[str, Type] = {}
-        for value in onnx_graph.inputs:
-            if value.is_initializer() and constant_inputs:
-                continue
-            name = value.name or ""
-            input_types[name] = input_type(value)
-            self._define(value, graph.add("Input", (name,), (), input_types[name]))
-        for value in onnx_graph.initializers.values():
+
+class _Reader(Scope):
+    """Reads the nodes of one graph."""
+
+    def read(self, graph: onnx_ir.Graph) -> TensorGraph:
+        self.graph.outputs = self._run(graph)
+        return self.graph
+
+    def _run(self, graph: onnx_ir.Graph) -> tuple[int, ...]:
+        """Reads all of ``graph``; returns its outputs."""
+        for value in graph.initializers.values():
             if value not in self.values and value.const_value is not None:
-                self._define(value, graph.constant(constant_of(value.const_value, value.name)))
-        for node in onnx_graph:
+                self.define(value, self.graph.constant(constant_of(value.const_value, value.name)))
+        for node in graph:
             self._node(node)
-        graph.outputs = tuple(self._known(value) for value in onnx_graph.outputs)
-        return Imported(self.model, graph, self.opset, tuple(self.opaque), input_types)
-
-    def _define(self, value: onnx_ir.Value, index: int) -> None:
-        self.values[value] = index
-        if value.name and self.builder.graph.nodes[index].op != "Const":
-            self.builder.graph.names.setdefault(index, value.name)
-
-    def _known(self, value: onnx_ir.Value) -> int:
-        if value not in self.values:
-            raise InvalidModelError(f"the value {value.name!r} is used before any node computes it")
-        return self.values[value]
+        return tuple(self.known(value) for value in graph.outputs)
 
     def _node(self, node: onnx_ir.Node) -> None:
-        operands = tuple(None if v is None else self._known(v) for v in node.inputs)
-        declared = importers().get(node.op_type) if node.domain in ("", "ai.onnx") else None
-        reason = f"{node.domain + '.' if node.domain else ''}{node.op_type} is not in the operator table"
+        operands = tuple(None if v is None else self.known(v) for v in node.inputs)
+        standard = node.domain in ("", "ai.onnx")
+        taken = self._taken(node, operands) if standard and node.op_type == "If" else None
+        if taken is not None:
+            for value, index in zip(node.outputs, self._run(taken), strict=True):
+                self.define(value, index)
+            return
+        declared = importers().get(node.op_type) if standard else None
+        why = Unsupported(f"{node.domain + '.' if node.domain else ''}{node.op_type} is not in the operator table")
         if declared is not None:
             try:
-                made = declared.from_onnx(Source(self.builder, node, operands, self.opset))
-            except Unsupported as why:
-                reason = str(why)
+                made = declared.from_onnx(Source(self.builder, node, operands, self.context.opset))
+            except Unsupported as reason:
+                why = reason
             else:
                 results = (made,) if isinstance(made, int) else made
                 for value, index in zip(node.outputs, results, strict=False):
-                    self._define(value, index)
+                    self.define(value, index)
                 return
-        self._keep_opaque(node, operands, reason)
+        self.context.opaque.append((node.op_type, str(why)))
+        self._keep(node, operands, why.type)
 
-    def _keep_opaque(self, node: onnx_ir.Node, operands: tuple[int | None, ...], reason: str) -> None:
-        graph = self.builder.graph
-        self.opaque.append((node.op_type, reason))
-        kept = OpaqueNode.of(node)
-        captured = tuple(self._known(v) for v in kept.captures)
-        graph.opaques.append(kept)
-        types = tuple(self.inferred[value] for value in node.outputs)
-        type_: Type = types[0] if len(types) == 1 else TupleType(types)
+    def _taken(self, node: onnx_ir.Node, operands: Sequence[int | None]) -> onnx_ir.Graph | None:
+        """The branch of an ``If`` whose condition is known."""
+        condition = None if not operands or operands[0] is None else constant_value(self.graph, operands[0])
+        if condition is None or condition.size != 1:
+            return None
+        return node.attributes["then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"].as_graph()
+
+    def _keep(self, node: onnx_ir.Node, operands: tuple[int | None, ...], known: TensorType | None) -> None:
+        """Adds an opaque node, whose one result is of type ``known`` where that is not for inference to say."""
+        graph = self.graph
         present = tuple(i for i in operands if i is not None)
+        control = node.domain in ("", "ai.onnx") and node.op_type in CONTROL
+        read = read_bodies(self, _Reader, node, operands) if control else None
+        kept, types = read or (OpaqueNode.of(node), None if known is None else (known,))
+        captured = tuple(self.known(kept.captures[number]) for number in kept.kept)
+        if types is None:
+            operand_types = [None if i is None else graph.types[i] for i in operands]
+            values = [None if i is None else self._number(i) for i in operands]
+            types = node_types(node, self.context.opsets, operand_types, values, self.context.fresh)
+        types = tuple(self.context.resolved(t) for t in types)
+        type_: Type = types[0] if len(types) == 1 else TupleType(types)
+        graph.opaques.append(kept)
         index = graph.add("Opaque", (len(graph.opaques) - 1,), present + captured, type_)
+        if self.captures is None:  # a body need not run
+            operand_types = [None if i is None else graph.types[i] for i in operands]
+            self.context.forced += [(index, pair) for pair in equal_sizes(node, operand_types)]
         parts = (index,) if len(types) == 1 else self.builder.parts(index)
         for value, part in zip(node.outputs, parts, strict=True):
-            self._define(value, part)
+            self.define(value, part)
+
+    def _number(self, index: int) -> Array | None:
+        """The value of a node where it is small and known."""
+        type_ = self.graph.types[index]
+        if not isinstance(type_, TensorType) or not isinstance(type_.elements, int) or type_.elements > _SMALL:
+            return None
+        return constant_value(self.graph, index)
+
+
+_SMALL = 64
+"""Elements of the largest operand that inference of an opaque node may look at."""
 
 
 def constant_of(tensor: onnx_ir.TensorProtocol, name: str | None = None) -> Constant:

@@ -5,30 +5,26 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+import onnx
 import onnx_ir
 import onnx_shape_inference
 
 from egraph_opt.errors import UsageError
-from egraph_opt.ir import OpaqueType, Size, TensorType, symbol
-from egraph_opt.ops import dtype_name
+from egraph_opt.ir import OpaqueType, Size, TensorType, TupleType, Type, symbol
+from egraph_opt.ops import Array, dtype_name
+from egraph_opt.ops.lowering import ONNX_DTYPES
 
-Type = TensorType | OpaqueType
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
-def input_type(value: onnx_ir.Value) -> Type:
+def input_type(value: onnx_ir.Value) -> TensorType | OpaqueType:
     """The declared type of a graph input.
 
     A dimension that carries a name keeps it; ``?``, -1 and nothing at all are not one unknown size but each its own,
     called ``<input>:<axis>``.
     """
-    name = value.name or ""
-    return value_type(value, lambda axis: symbol(f"{name}:{axis}"), keep_names=True)
-
-
-def value_type(value: onnx_ir.Value, fresh, keep_names: bool) -> Type:  # type: ignore[no-untyped-def]
-    """The type that ``value`` declares; ``fresh(axis)`` names a size that has no usable name."""
     if not isinstance(value.type, onnx_ir.TensorType) or value.shape is None:
         kind = dtype_name(value.dtype) if value.dtype is not None else "unknown"
         return OpaqueType(value.name or "", kind)
@@ -37,10 +33,10 @@ def value_type(value: onnx_ir.Value, fresh, keep_names: bool) -> Type:  # type: 
         label = dim if isinstance(dim, int) else dim.value
         if isinstance(label, int) and label >= 0:
             shape.append(label)
-        elif keep_names and isinstance(label, str) and usable_name(label):
+        elif isinstance(label, str) and usable_name(label):
             shape.append(symbol(label))
         else:
-            shape.append(fresh(axis))
+            shape.append(symbol(f"{value.name or ''}:{axis}"))
     return TensorType(dtype_name(value.type.dtype), tuple(shape))
 
 
@@ -82,75 +78,128 @@ def _fixed(dim: int | onnx_ir.SymbolicDim, named: Mapping[str, int]) -> int | on
     return dim if isinstance(dim, int) else named.get(dim.value or "", dim)
 
 
-class InferredTypes:
-    """Types of every value of the main graph by ONNX shape inference, computed when first asked for.
+@dataclass
+class Fresh:
+    """Hands out names for sizes that only a run can tell: ``<value>:<axis>``, where no two stems are the same."""
 
-    Sizes that are not one of the model's own symbols get fresh names, ``<value>:<axis>``.
+    taken: set[str] = field(default_factory=set[str])
+
+    def stem(self, value: onnx_ir.Value) -> str:
+        """The name of ``value``, with a number where another value had it."""
+        name = stem = value.name or ""
+        count = 0
+        while stem in self.taken:
+            count += 1
+            stem = f"{name}'{count}"
+        self.taken.add(stem)
+        return stem
+
+
+def node_types(
+    node: onnx_ir.Node,
+    opsets: Mapping[str, int],
+    operands: Sequence[Type | None],
+    values: Sequence[Array | None],
+    fresh: Fresh,
+) -> tuple[TensorType | OpaqueType, ...]:
+    """Types of the outputs of a node that the operator table does not express, from those of its operands.
+
+    ``values`` are the operands that are known numbers, small ones. Sizes that inference does not know are fresh ones;
+    what it cannot type at all has no known rank.
     """
-
-    def __init__(self, model: onnx_ir.Model) -> None:
-        self._model = model
-        self._types: dict[str, Type] | None = None
-
-    def __getitem__(self, value: onnx_ir.Value) -> Type:
-        if self._types is None:
-            self._types = _infer(self._model)
-        found = self._types.get(value.name or "")
-        if found is None:
-            kind = dtype_name(value.dtype) if value.dtype is not None else "unknown"
-            return OpaqueType(value.name or "", kind)
-        return found
-
-
-def _infer(model: onnx_ir.Model) -> dict[str, Type]:
-    clone = model.clone()
-    back: dict[str, Size] = {}  # the inference's parser wants plain names, so ours travel under an alias
-    for value in clone.graph.inputs:
-        if isinstance(value.type, onnx_ir.TensorType) and value.shape is not None:
-            type_ = input_type(value)
-            assert isinstance(type_, TensorType)
-            value.shape = onnx_ir.Shape([_alias(size, back) for size in type_.shape])
-    for node in clone.graph.all_nodes():
-        for output in node.outputs:
-            output.shape = None  # a stale claim in the file must not win over inference
-        _own_constants(node)
-    for value in clone.graph.outputs:
-        value.shape = None
-    logging.getLogger("onnx_shape_inference").setLevel(logging.ERROR)
+    aliases = _Aliases()
     try:
-        onnx_shape_inference.infer_symbolic_shapes(clone, warn_on_missing=False)
+        infer = _by_schema if node.domain in ("", "ai.onnx") else _by_library
+        found = infer(node, opsets, [aliases.proto(t) for t in operands], values)
     except Exception:  # noqa: BLE001 - inference is a convenience: without it the values are only less known
-        return {}
-    types: dict[str, Type] = {}
-    for node in clone.graph:
-        for output in node.outputs:
-            name = output.name or ""
-            known = value_type(output, lambda axis, n=name: symbol(f"{n}:{axis}"), keep_names=True)
-            if isinstance(known, TensorType):
-                shape = tuple(
-                    size if isinstance(size, int) else back.get(str(size), symbol(f"{name}:{axis}"))
-                    for axis, size in enumerate(known.shape)
-                )
-                known = TensorType(known.dtype, shape)
-            types[name] = known
-    return types
+        found = {}
+    return tuple(aliases.type(found.get(f"o{i}"), value, fresh) for i, value in enumerate(node.outputs))
 
 
-def _own_constants(node: onnx_ir.Node) -> None:
-    """Gives the tensors in a node's attributes to the node: inference names them, and a clone shares them."""
-    for attr in list(node.attributes.values()):
-        if attr.type == onnx_ir.AttributeType.TENSOR:
-            tensor = attr.as_tensor()
-            shape = onnx_ir.Shape([int(n) for n in tensor.shape])  # type: ignore[arg-type]
-            own = onnx_ir.LazyTensor(lambda t=tensor: t, dtype=tensor.dtype, shape=shape, name=tensor.name)
-            node.attributes[attr.name] = onnx_ir.AttrTensor(attr.name, own)
+class _Aliases:
+    """Sizes under plain names, which is what inference reads, and back."""
+
+    def __init__(self) -> None:
+        self.names: dict[Size, str] = {}
+
+    def proto(self, type_: Type | None) -> onnx.TypeProto | None:
+        """``type_`` for ONNX; empty for what is no tensor of known dtype."""
+        if type_ is None:
+            return None
+        if isinstance(type_, TupleType) or type_.dtype == "unknown":
+            return onnx.TypeProto()
+        shape = None
+        if isinstance(type_, TensorType):
+            shape = [s if isinstance(s, int) else self._alias(s) for s in type_.shape]
+        return onnx.helper.make_tensor_type_proto(int(onnx_ir.DataType[ONNX_DTYPES[type_.dtype]]), shape)
+
+    def _alias(self, size: Size) -> str:
+        return self.names.setdefault(size, f"sym{len(self.names)}")
+
+    def type(self, proto: onnx.TypeProto | None, value: onnx_ir.Value, fresh: Fresh) -> TensorType | OpaqueType:
+        """What inference says of ``value``, in our terms."""
+        stem = fresh.stem(value)
+        if proto is None or not proto.HasField("tensor_type") or not proto.tensor_type.elem_type:
+            return OpaqueType(stem, dtype_name(value.dtype) if value.dtype is not None else "unknown")
+        dtype = dtype_name(onnx_ir.DataType(proto.tensor_type.elem_type))
+        if not proto.tensor_type.HasField("shape"):
+            return OpaqueType(stem, dtype)
+        back = {alias: size for size, alias in self.names.items()}
+        shape: list[Size] = []
+        for axis, dim in enumerate(proto.tensor_type.shape.dim):
+            size = back.get(dim.dim_param)
+            size = symbol(f"{stem}:{axis}") if size is None else size
+            shape.append(dim.dim_value if dim.HasField("dim_value") else size)
+        return TensorType(dtype, tuple(shape))
 
 
-def _alias(size: Size, back: dict[str, Size]) -> int | str:
-    if isinstance(size, int):
-        return size
-    for name, known in back.items():
-        if known == size:
-            return name
-    back[f"sym{len(back)}"] = size
-    return f"sym{len(back) - 1}"
+def _by_schema(
+    node: onnx_ir.Node,
+    opsets: Mapping[str, int],
+    operands: Sequence[onnx.TypeProto | None],
+    values: Sequence[Array | None],
+) -> dict[str, onnx.TypeProto]:
+    """By ONNX's own inference of one node."""
+    version = opsets.get("", opsets.get("ai.onnx", 0))
+    proto = onnx.NodeProto(op_type=node.op_type)
+    proto.attribute.extend(onnx_ir.to_proto(attr) for attr in node.attributes.values())  # type: ignore[arg-type]
+    proto.input.extend("" if t is None else f"i{i}" for i, t in enumerate(operands))
+    proto.output.extend(f"o{i}" if value.name else "" for i, value in enumerate(node.outputs))
+    schema = onnx.defs.get_schema(node.op_type, version)
+    types = {f"i{i}": t for i, t in enumerate(operands) if t is not None}
+    data = {f"i{i}": onnx.numpy_helper.from_array(v, f"i{i}") for i, v in enumerate(values) if v is not None}
+    imports = [onnx.helper.make_opsetid("", version)]
+    return onnx.shape_inference.infer_node_outputs(schema, proto, types, data, None, imports)
+
+
+def _by_library(
+    node: onnx_ir.Node,
+    opsets: Mapping[str, int],
+    operands: Sequence[onnx.TypeProto | None],
+    values: Sequence[Array | None],
+) -> dict[str, onnx.TypeProto]:
+    """By a library that knows operators of other domains, on a model of this node alone."""
+    inputs = [None if t is None else _value(f"i{i}", t) for i, t in enumerate(operands)]
+    stored: list[onnx_ir.Value] = []
+    for i, (value, array) in enumerate(zip(inputs, values, strict=True)):
+        if value is not None and array is not None:
+            value.const_value = onnx_ir.tensor(array, name=f"i{i}")
+            stored.append(value)
+    one = onnx_ir.Node(node.domain, node.op_type, inputs, node.attributes.values(), num_outputs=len(node.outputs))
+    for i, output in enumerate(one.outputs):
+        output.name = f"o{i}"
+    given = [value for value in inputs if value is not None and value not in stored]
+    graph = onnx_ir.Graph(given, one.outputs, nodes=[one], initializers=stored, opset_imports=dict(opsets), name="one")
+    logging.getLogger("onnx_shape_inference").setLevel(logging.ERROR)
+    onnx_shape_inference.infer_symbolic_shapes(onnx_ir.Model(graph, ir_version=10), warn_on_missing=False)
+    found: dict[str, onnx.TypeProto] = {}
+    for i, output in enumerate(one.outputs):
+        if output.dtype is not None:
+            dims = None if output.shape is None else [d if isinstance(d, int) else d.value for d in output.shape]
+            found[f"o{i}"] = onnx.helper.make_tensor_type_proto(int(output.dtype), dims)
+    return found
+
+
+def _value(name: str, type_: onnx.TypeProto) -> onnx_ir.Value:
+    shape = onnx_ir.serde.deserialize_type_proto_for_shape(type_)
+    return onnx_ir.Value(name=name, type=onnx_ir.serde.deserialize_type_proto_for_type(type_), shape=shape)

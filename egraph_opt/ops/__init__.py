@@ -1,11 +1,13 @@
 """The table of operators: one declaration per operator, read by every other room."""
 
-from egraph_opt.ops.base import IllTyped, Operator, Param, Sample, Unsupported
+from egraph_opt.ops.base import Array, IllTyped, Operator, Param, Sample, Unsupported
+from egraph_opt.ops.known import constant_value, size_values
 from egraph_opt.ops.lowering import Lowering, Sink, dtype_name, numpy_dtype
 from egraph_opt.ops.registry import importers, operator, operators
 from egraph_opt.ops.source import Builder, Source
 
 __all__ = [
+    "Array",
     "Builder",
     "IllTyped",
     "Lowering",
@@ -15,9 +17,11 @@ __all__ = [
     "Sink",
     "Source",
     "Unsupported",
+    "constant_value",
     "dtype_name",
     "importers",
     "numpy_dtype",
     "operator",
     "operators",
+    "size_values",
 ]

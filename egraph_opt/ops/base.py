@@ -18,6 +18,7 @@ import onnx_ir
 from numpy.typing import NDArray
 
 from egraph_opt.ir import INTEGERS, AttrValue, Size, SizeExpr, TensorType, Type, evaluate
+from egraph_opt.ir.sizes import Floor
 from egraph_opt.ops.schema import first_opset
 
 if TYPE_CHECKING:
@@ -35,7 +36,14 @@ class IllTyped(ValueError):  # noqa: N818
 
 
 class Unsupported(Exception):  # noqa: N818
-    """This ONNX node cannot be expressed by the operator table; it stays opaque. The message says why."""
+    """This ONNX node cannot be expressed by the operator table; it stays opaque. The message says why.
+
+    ``type`` is that of its only result, where it is known all the same.
+    """
+
+    def __init__(self, message: str, type: TensorType | None = None) -> None:
+        super().__init__(message)
+        self.type = type
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +251,15 @@ def lower_bound(size: Size) -> int:
     for monomial, coefficient in size.terms:
         if not monomial:
             constant = coefficient
-        elif coefficient < 0 or not all(isinstance(atom, str) for atom in monomial):
+        elif coefficient < 0 or not all(_never_negative(atom) for atom in monomial):
             return -(1 << 62)
     return constant
+
+
+def _never_negative(atom: str | Floor) -> bool:
+    if isinstance(atom, str):
+        return True
+    return lower_bound(atom.numerator) >= 0 and lower_bound(atom.denominator) >= 1
 
 
 def numpy_limits(dtype: np.dtype[np.generic]) -> tuple[float | int, float | int]:

@@ -130,8 +130,7 @@ class Run:
         imported = import_model(self.model)
         for op, _ in imported.opaque:
             self.report.opaque = {**self.report.opaque, op: self.report.opaque.get(op, 0) + 1}
-        total = self.model.graph.num_nodes()
-        self.report.understood = imported.declared_nodes / total if total else 1.0
+        self.report.understood = imported.declared_nodes / imported.nodes if imported.nodes else 1.0
         return dataclasses.replace(imported, graph=fold_constants(imported.graph))
 
     def _saturate(self, imported: Imported, worker: Worker) -> Saturation:

@@ -23,6 +23,7 @@ from egraph_opt.ir import (
     symbol,
 )
 from egraph_opt.onnx_io import import_model
+from egraph_opt.onnx_io.functions import inlined
 from egraph_opt.onnx_io.opaque import OpaqueNode
 from egraph_opt.saturation import fold_constants
 
@@ -46,7 +47,7 @@ def join(first: onnx_ir.Model, second: onnx_ir.Model) -> Joined:
     a size that is only known while the model runs is called after a value, and two such sizes must not be taken for
     one. Opaque nodes are shared where ONNX says that the operator is deterministic and all attributes are equal.
     """
-    second = second.clone()
+    first, second = inlined(first), inlined(second).clone()  # values of functions need names of their own as well
     shapes = {v.name: v.shape for v in first.graph.inputs}
     for value in second.graph.inputs:
         value.shape = shapes.get(value.name, value.shape)

@@ -99,7 +99,6 @@ def interface(model: onnx.ModelProto) -> dict[str, Any]:
         "doc": model.doc_string,
         "metadata": sorted((p.key, p.value) for p in model.metadata_props),
         "graph": (model.graph.name, model.graph.doc_string),
-        "functions": sorted(onnx_ir.to_proto(onnx_ir.from_proto(f)).SerializeToString() for f in model.functions),
         "opsets": sorted((o.domain, o.version) for o in model.opset_import),
         "ir": max(model.ir_version, 4),
     }

@@ -139,7 +139,7 @@ def test_dimension_denotations_and_placeholders(tools: Any) -> None:
     tools.trip(model, {"x": np.ones((3, 2), np.float32)})
 
 
-def test_a_model_local_function_is_kept(tools: Any) -> None:
+def test_a_model_local_function_is_inlined(tools: Any) -> None:
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17, "local" : 1]> g (float[2] x) => (float[2] y)'
         " { a = local.twice<k=2.0>(x) y = Relu(a) }"
@@ -147,7 +147,8 @@ def test_a_model_local_function_is_kept(tools: Any) -> None:
         " { c = Constant<value_float: float = @k>() y = Mul(x, c) }"
     )
     trip = tools.trip(model, {"x": X})
-    assert trip.operators() == ["twice", "Relu"]
+    assert trip.operators() == ["Mul", "Relu"]
+    assert not trip.after.functions
 
 
 def test_a_custom_domain_is_kept_bit_for_bit(tools: Any) -> None:

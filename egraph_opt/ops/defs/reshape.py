@@ -25,6 +25,7 @@ from egraph_opt.ops.base import (
     distinct_shape,
     fitting,
     ints,
+    lower_bound,
     require,
     sizes,
 )
@@ -169,7 +170,47 @@ def _reshape(source: Source) -> Shape:
     if shape.count(None) > 1:
         raise Unsupported("Reshape with two sizes to be found")
     known = [size for size in shape if size is not None]
-    return tuple(_missing(x, known) if size is None else size for size in shape)
+    result = tuple(_missing(x, known) if size is None else size for size in shape)
+    if copied:
+        _check_vanishing(x.shape, target, result)
+    _check_inferred(x, target, result)
+    return result
+
+
+def _check_vanishing(old: Shape, target: Shape, new: Shape) -> None:
+    """A computed size that turns out to be 0 copies an axis; Unsupported where that could give another shape.
+
+    It cannot where the copied axis is 0 as well, or where nothing but an error can come of it: all other sizes are
+    above 0, and none is to be found.
+    """
+    symbolic = [i for i, size in enumerate(target) if lower_bound(size) < 1 and not isinstance(size, int)]
+    moved = [i for i in symbolic if i >= len(old) or not _vanish_together(target[i], old[i])]
+    if not moved:
+        return
+    others = [size for i, size in enumerate(new) if i != moved[0]]
+    if len(moved) > 1 or -1 in target or any(lower_bound(size) < 1 for size in others):
+        raise Unsupported(f"Reshape of {list(old)} to {list(target)} means something else where a size is 0")
+
+
+def _check_inferred(x: TensorType, target: Shape, new: Shape) -> None:
+    """Unsupported where the reshape can only be written with a ``-1`` that has no answer at sizes that now work."""
+    plan = _plan(x.shape, new)
+    for kind, numbers in plan.steps if plan else ():
+        if kind == "Reshape" and -1 in numbers and target[numbers.index(-1)] != -1:
+            others = [size for i, size in enumerate(new) if i != numbers.index(-1)]
+            if any(lower_bound(size) < 1 for size in others):
+                reason = f"Reshape of {x} to {list(target)}: a size of 0 leaves none to be found for another"
+                raise Unsupported(reason, TensorType(x.dtype, new))
+
+
+def _vanish_together(size: Size, old: Size) -> bool:
+    """Whether ``old`` is 0 wherever ``size`` is."""
+    if size == old:
+        return True
+    if isinstance(old, int) or isinstance(size, int):
+        return False
+    times = floordiv(size, old)
+    return isinstance(times, int) and times >= 1 and times * old == size
 
 
 def _missing(x: TensorType, known: Sequence[Size]) -> Size:
@@ -197,7 +238,10 @@ def _squeeze(source: Source) -> Shape:
             raise Unsupported("Squeeze of every axis of size 1, while a size is symbolic")
         return tuple(size for size in x.shape if size != 1)
     dropped = {source.axis(axis, x.rank) for axis in axes}
-    return tuple(size for axis, size in enumerate(x.shape) if axis not in dropped)
+    rest = tuple(size for axis, size in enumerate(x.shape) if axis not in dropped)
+    if any(not isinstance(x.shape[axis], int) for axis in dropped):
+        raise Unsupported(f"Squeeze of {x} drops an axis of unknown size", TensorType(x.dtype, rest))
+    return rest
 
 
 def _unsqueeze(source: Source) -> Shape:
