@@ -2,11 +2,11 @@
 
     python bench/lazy.py [NAME|FILE.onnx ...] [--effort thorough] [--first] [--json FILE]
 
-Each network is saturated once. ``full`` measures every operator into an empty database and extracts; ``lazy`` starts
-from an empty database as well. For the comparison of answers a third pass replays the measurements of the first, so
-that noise between two measurements of one operator is no difference. Answers are those of the optimizer: the cheapest
-graph, that of fewest nodes, and those without some rules; with ``--first`` only the cheapest. Seconds are of pricing
-and extraction together. Operators of the network as it is are always measured.
+Each network is saturated once. ``lazy`` and ``full`` each start from an empty database of measurements; seconds are of
+pricing and extraction together. For the comparison of answers everything that the lazy run did not measure is measured
+after it, into its own database, so that noise between two measurements of one operator is no difference. Answers are
+those of the optimizer: the cheapest graph, that of fewest nodes, and those without some rules; with ``--first`` only
+the cheapest. Operators of the network as it is are always measured.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar
 
-import onnx_ir
 import zoo_models
 from models import NETWORKS, build
 from rich.console import Console
@@ -30,41 +28,11 @@ from egraph_opt.pipeline import Options, Run
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.pricing import Prices, price
 from egraph_opt.pipeline.run import EXTRACTION_SECONDS, Explored
-from egraph_opt.runtime import Cost, CostDatabase, CostModel, OnProgress, OrtCpu, Quote, Signature
+from egraph_opt.rewrites import Rule
+from egraph_opt.runtime import CostDatabase, CostModel, OrtCpu
+from egraph_opt.runtime.ort_cpu import PROBES
 
 DEFAULT = ("squeezenet", "resnet50", "nasrnn", "bert-taso")
-
-
-@dataclass(frozen=True)
-class Replay:
-    """``ort-cpu`` where each measurement that is asked for comes from a database that has them all."""
-
-    name: ClassVar[str] = "replay"
-    description: ClassVar[str] = "measurements of another run"
-
-    full: CostDatabase
-    asked: CostDatabase
-
-    def price(
-        self,
-        signatures: Sequence[Signature],
-        *,
-        reference: Sequence[Signature] = (),
-        on_progress: OnProgress | None = None,
-        deadline: float | None = None,
-    ) -> list[Cost]:
-        OrtCpu(database=self.full).price(signatures)  # nothing is missing but what is priced for the first time
-        self._copy(signatures)
-        return OrtCpu(database=self.asked).price(signatures, reference=reference)
-
-    def quote(self, signatures: Sequence[Signature], *, reference: Sequence[Signature] = ()) -> list[Quote]:
-        return OrtCpu(database=self.asked).quote(signatures, reference=reference)
-
-    def _copy(self, signatures: Sequence[Signature]) -> None:
-        keys = {s.key for s in signatures}
-        for key, scope, entry in self.full.rows():
-            if key in keys or key.startswith("@"):
-                self.asked.write({key: entry}, scope)
 
 
 @dataclass(frozen=True)
@@ -93,16 +61,15 @@ class Row:
 
 
 def run(name: str, effort: str, *, first: bool) -> Row:
-    found = _explore(name, effort)
-    full_database = CostDatabase.in_memory()
-    _, full_answers, full_wall, full_cpu = _answers(found, OrtCpu(database=full_database), first, lazy=False)
-    _, _, lazy_wall, lazy_cpu = _answers(found, OrtCpu(database=CostDatabase.in_memory()), first, lazy=True)
-    replayed = Replay(full_database, CostDatabase.in_memory())
-    lazy, answers, _, _ = _answers(found, replayed, first, lazy=True)
-    named = {p.name: p.extraction.cost for p in full_answers}
-    common = [p for p in answers if p.name in named]
-    worst = max((abs(p.extraction.cost / named[p.name] - 1) for p in common), default=0.0)
-    everything = len(full_database.rows())
+    found, rules = _explore(name, effort)
+    database = CostDatabase.in_memory()
+    lazy, answers, lazy_wall, lazy_cpu = _answers(found, rules, OrtCpu(database=database), first, lazy=True)
+    _, wanted, _, _ = _answers(found, rules, OrtCpu(database=database), first, lazy=False)
+    _, _, full_wall, full_cpu = _answers(found, rules, OrtCpu(database=CostDatabase.in_memory()), first, lazy=False)
+    costs = {p.name: p.extraction.cost for p in wanted}
+    common = [p for p in answers if p.name in costs]
+    worst = max((abs(p.extraction.cost / costs[p.name] - 1) for p in common), default=0.0)
+    everything = len(database.rows()) - len(PROBES)
     return Row(
         name, found.frozen.egraph.node_count, everything, everything - lazy.asked, everything - lazy.saved, lazy.saved,
         lazy.batches, len(lazy.violated), sum(str(p.ended) != "proven" for p in answers), full_wall, full_cpu,
@@ -110,21 +77,20 @@ def run(name: str, effort: str, *, first: bool) -> Row:
     )  # fmt: skip
 
 
-def _explore(name: str, effort: str) -> Explored:
-    model: onnx_ir.Model
-    stem = Path(name).stem
+def _explore(name: str, effort: str) -> tuple[Explored, tuple[Rule, ...]]:
     model = to_ir(build(name) if name in NETWORKS else zoo_models.load(Path(name)))
-    shapes = zoo_models.SHAPES.get(stem, {})
-    return Run(model, Options(target="analytic", effort=effort, measure_shapes=shapes)).explore()  # type: ignore[arg-type]
+    shapes = zoo_models.SHAPES.get(Path(name).stem, {})
+    way = Run(model, Options(target="analytic", effort=effort, measure_shapes=shapes))  # type: ignore[arg-type]
+    return way.explore(), way.rules
 
 
 def _answers(
-    found: Explored, model: CostModel, first: bool, *, lazy: bool
+    found: Explored, rules: tuple[Rule, ...], model: CostModel, first: bool, *, lazy: bool
 ) -> tuple[Prices, list[Proposal], float, float]:
     """Prices and proposals, and the wall and CPU seconds that they took."""
     wall, cpu = time.monotonic(), time.process_time()
     prices = price(found.frozen, model, found.sizes, lazy=lazy)
-    proposer = Proposer(found.frozen, prices, (), "ilp", found.imported.opset, True, 0, EXTRACTION_SECONDS)
+    proposer = Proposer(found.frozen, prices, rules, "ilp", found.imported.opset, True, 0, EXTRACTION_SECONDS)
     proposals = list(proposer.proposals(1 if first else 6))
     return prices, proposals, time.monotonic() - wall, time.process_time() - cpu
 

@@ -69,6 +69,7 @@ class Prices:
     """Costs of the e-nodes of a frozen e-graph; made by ``price``.
 
     Attributes:
+        wanted: what has or needs a price.
         seconds: (n,) what extraction minimises; where not ``exact``, a lower bound of that.
         exact: (n,) whether the cost is known.
         opsets: (n,) the lowest opset that can express the e-node.
@@ -83,7 +84,7 @@ class Prices:
         deadline: float | None,
         on_progress: Callable[[int, int], None] | None,
     ) -> None:
-        self._wanted, self._model = wanted, model
+        self.wanted, self._model = wanted, model
         self._deadline, self._on_progress = deadline, on_progress
         self._costs: dict[int, Cost] = {}
         self._quotes: list[Quote] = []
@@ -105,11 +106,6 @@ class Prices:
         return dict(Counter(cost.origin for cost in self._costs.values()))
 
     @property
-    def signatures(self) -> tuple[Signature, ...]:
-        """The distinct signatures that want a price."""
-        return self._wanted.signatures
-
-    @property
     def asked(self) -> int:
         """How many measurements would have been needed for all prices, given the graph as it was and the database."""
         return len(self._quoted)
@@ -122,7 +118,7 @@ class Prices:
 
     def settle(self, nodes: NDArray[np.int64] | None = None) -> None:
         """Makes the costs of these e-nodes exact, and of others that share a measurement with them; None: of all."""
-        places = self._wanted.place if nodes is None else self._wanted.place[nodes]
+        places = self.wanted.place if nodes is None else self.wanted.place[nodes]
         chosen = {i for i in np.unique(places).tolist() if i >= 0 and i not in self._costs}
         if self._quotes:
             keys = {self._quotes[i].key for i in chosen}
@@ -131,8 +127,8 @@ class Prices:
 
     def ask(self) -> None:
         """Prices the graph as it was, and takes what needs no measurement; all else has a bound from then on."""
-        self._price(sorted(self._wanted.original))
-        signatures = self._wanted.signatures
+        self._price(sorted(self.wanted.original))
+        signatures = self.wanted.signatures
         self._quotes = self._model.quote(signatures, reference=self._reference)
         self._quoted = frozenset(q.key for q in self._quotes if q.cost is None)
         for index, quote in enumerate(self._quotes):
@@ -141,12 +137,12 @@ class Prices:
             if quote.cost is not None:
                 self._set(index, quote.cost)
             else:
-                self.seconds[self._wanted.place == index] = quote.lower_bound
+                self.seconds[self.wanted.place == index] = quote.lower_bound
 
     def _price(self, places: list[int]) -> None:
         if not places:
             return
-        signatures = [self._wanted.signatures[i] for i in places]
+        signatures = [self.wanted.signatures[i] for i in places]
         costs = self._model.price(
             signatures, reference=self._reference, on_progress=self._on_progress, deadline=self._deadline
         )
@@ -159,7 +155,7 @@ class Prices:
 
     def _set(self, index: int, cost: Cost) -> None:
         self._costs[index] = cost
-        nodes = self._wanted.place == index
+        nodes = self.wanted.place == index
         self.seconds[nodes], self.exact[nodes] = cost.seconds, True
 
 
