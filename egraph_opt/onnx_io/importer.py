@@ -26,6 +26,7 @@ class Imported:
     Attributes:
         model: the model it came from; interface and metadata are taken from here on the way out.
         source: the same with its local functions inlined, where it has any.
+        decided: how many ``If`` nodes were replaced by the branch that they always take.
         opaque: per opaque node, those of subgraphs included, the operator and why it is not understood.
     """
 
@@ -35,6 +36,15 @@ class Imported:
     opaque: tuple[tuple[str, str], ...] = ()
     input_types: dict[str, Type] = field(default_factory=dict[str, Type])
     source: onnx_ir.Model | None = None
+    decided: int = 0
+
+    @property
+    def is_lighter(self) -> bool:
+        """Whether reading the model already left out nodes that are more than constants: branches that are never
+        taken, and shape arithmetic whose answer is known for every size."""
+        live = set(self.graph.live())
+        dead = [n.op for i, n in enumerate(self.graph.nodes) if i not in live]
+        return self.decided > 0 or any(op not in ("Input", "Const", "Get") for op in dead)
 
     @property
     def nodes(self) -> int:
@@ -77,7 +87,7 @@ def _read(model: onnx_ir.Model, source: onnx_ir.Model, known: dict[str, Size]) -
         input_types[name] = context.resolved(input_type(value))
         reader.define(value, reader.graph.add("Input", (name,), (), input_types[name]))
     graph = reader.read(source.graph)
-    imported = Imported(model, graph, opset, tuple(context.opaque), input_types, source)
+    imported = Imported(model, graph, opset, tuple(context.opaque), input_types, source, context.decided)
     live = set(graph.live())  # a node that nothing reads need not run
     return imported, solve([pair for index, pair in context.forced if index in live], known)
 
@@ -103,6 +113,7 @@ class _Reader(Scope):
         standard = node.domain in ("", "ai.onnx")
         taken = self._taken(node, operands) if standard and node.op_type == "If" else None
         if taken is not None:
+            self.context.decided += 1
             for value, index in zip(node.outputs, self._run(taken), strict=True):
                 self.define(value, index)
             return

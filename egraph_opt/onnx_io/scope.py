@@ -23,6 +23,7 @@ class Context:
     Attributes:
         fresh: names of unknown sizes.
         opaque: per opaque node, the operator and why it is not understood.
+        decided: how many ``If`` nodes were replaced by one of their branches.
         known: what symbols stand for, as far as an earlier reading of the model found out.
         forced: sizes that must be equal, with the node of the main graph that fails where they are not.
     """
@@ -31,6 +32,7 @@ class Context:
     opset: int
     fresh: Fresh = field(default_factory=Fresh)
     opaque: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    decided: int = 0
     known: dict[str, Size] = field(default_factory=dict[str, Size])
     forced: list[tuple[int, Pair]] = field(default_factory=list[tuple[int, Pair]])
 

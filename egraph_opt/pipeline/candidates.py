@@ -21,6 +21,9 @@ NODE_SECONDS = 2e-6
 MEASURING_SECONDS = 0.05
 """What measuring one operator takes, about: extraction that goes on for longer than that is not worth it."""
 
+AS_READ = "as-read"
+"""The candidate that no rule made: what is left of the model when it is read."""
+
 HELPERS = frozenset({"commutative", "unit"})
 """Families that only help others to match: there is no graph without them that is worth timing."""
 MOST_FAMILIES = 2
@@ -47,6 +50,7 @@ class Proposer:
     """Draws proposals from a priced e-graph.
 
     Attributes:
+        lighter: whether the graph as it was read is a candidate itself, because the model has nodes that it has not.
         opset: opset of the model; e-nodes that need a newer one are only used where ``newer_opset`` allows it.
     """
 
@@ -58,6 +62,7 @@ class Proposer:
     newer_opset: bool
     seed: int
     time_limit: float
+    lighter: bool = False
 
     def original(self) -> float:
         """Estimated seconds of the graph as it was."""
@@ -65,7 +70,7 @@ class Proposer:
 
     def proposals(self, limit: int) -> Iterator[Proposal]:
         """Different graphs, the cheapest by estimate first, then variants; none equals the original or another."""
-        seen = self._originals()
+        seen = set[str]() if self.lighter else self._originals()
         best: Proposal | None = None
         for name, forbidden, surcharge in self._plans():
             proposal = self._propose(name, forbidden, surcharge)
@@ -114,6 +119,10 @@ class Proposer:
         nothing = np.zeros(len(self.frozen.enodes))
         nodes = np.array([NODE_SECONDS * (e.op not in LEAVES) for e in self.frozen.enodes])
         newer = self.prices.opsets > self.opset
+        if self.lighter:
+            added = np.ones(len(self.frozen.enodes), bool)
+            added[self.frozen.original_enodes()] = False
+            yield AS_READ, added, nothing
         yield "cheapest", self._base(), nothing
         yield "fewest-nodes", self._base(), nodes
         if self.newer_opset and newer.any():

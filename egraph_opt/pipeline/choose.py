@@ -138,7 +138,10 @@ class Chooser:
         if self.options.measures:
             return []  # timing was wanted and there was nothing to time
         before = self.proposer.original()
-        return sorted((e for e in entries if e.row.estimated < before), key=lambda e: e.row.estimated)
+        better = [
+            e for e in entries if e.row.estimated < before or (self.proposer.lighter and e.row.estimated == before)
+        ]
+        return sorted(better, key=lambda e: (e.row.estimated, e.row.nodes))
 
     def _race(self, entries: Sequence[Entry]) -> RaceResult | None:
         """Times every candidate that ONNX Runtime can run; None when not even the original runs."""

@@ -13,14 +13,16 @@ from importlib.metadata import version
 import onnx_ir
 
 from egraph_opt.errors import BudgetError, UsageError
+from egraph_opt.ir import TensorGraph
 from egraph_opt.onnx_io import Imported, import_model
 from egraph_opt.onnx_io.shapes import specialise
+from egraph_opt.pipeline.bodies import has_bodies, with_better_bodies
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.choose import Choice, Chooser
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, price
 from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
-from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes
+from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, with_unit_sizes
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 from egraph_opt.rewrites.validation import admit
@@ -30,6 +32,8 @@ from egraph_opt.verification import symbols
 
 SATURATION_SECONDS = 20.0
 EXTRACTION_SECONDS = 10.0
+BODY_SECONDS = 4.0
+"""Longest saturation of one body of a control flow node."""
 BISECT_SECONDS = 3.0
 """Longest saturation without a rule that may have led to wrong results."""
 SHARES = {"saturate": 0.25, "price": 0.6}
@@ -57,6 +61,8 @@ class Run:
     report: Report = field(default_factory=Report)
     frozen: Frozen | None = None
     prices: Prices | None = None
+    read_bodies: bool = True
+    better_bodies: int = 0
 
     def run(self) -> onnx_ir.Model:
         """The optimized model, or the original; ``report`` says which and why.
@@ -64,6 +70,14 @@ class Run:
         Raises:
             UsageError: an option does not fit the model.
         """
+        result = self._run()
+        if self.report.outcome == Outcome.REJECTED and self.better_bodies:
+            self.report.notes.append("no candidate with optimized subgraphs verified: they were left as they are")
+            self.read_bodies, self.better_bodies = False, 0
+            result = self._run()
+        return result
+
+    def _run(self) -> onnx_ir.Model:
         try:
             found = self.explore()
         except BudgetError as error:
@@ -94,10 +108,13 @@ class Run:
             worker.prepare(self.rules)
             with self._stage("import"):
                 imported = self._import()
+            with self._stage("sizes"):
+                sizes = self._sizes(imported)
+            if self.read_bodies and has_bodies(imported.graph):
+                with self._stage("bodies"):
+                    imported = self._better_bodies(imported, worker, sizes)
             with self._stage("saturate"):
                 self.frozen = self._saturate(imported, worker).frozen
-        with self._stage("sizes"):
-            sizes = self._sizes(imported)
         with self._stage("price"):
             self.prices = self._price(self.frozen, sizes)
         return Explored(imported, self.frozen, self.prices, sizes)
@@ -132,6 +149,25 @@ class Run:
             self.report.opaque = {**self.report.opaque, op: self.report.opaque.get(op, 0) + 1}
         self.report.understood = imported.declared_nodes / imported.nodes if imported.nodes else 1.0
         return dataclasses.replace(imported, graph=fold_constants(imported.graph))
+
+    def _better_bodies(self, imported: Imported, worker: Worker, sizes: dict[str, int]) -> Imported:
+        """The model with the bodies of If, Loop and Scan optimized, each on its own and by estimate."""
+
+        def best(graph: TensorGraph) -> TensorGraph:
+            body = Imported(imported.model, graph, imported.opset)
+            limits = Limits(seconds=BODY_SECONDS, memory=int(self.options.memory_limit * 2**30))
+            guard = self.options.numerics != "fast"
+            try:
+                frozen = saturate(graph, self.rules, limits, worker=worker, guard_cancellation=guard).frozen
+            except BudgetError:
+                return graph
+            proposer = self._proposer(body, frozen, self._price(frozen, with_unit_sizes(graph, sizes)))
+            proposer = dataclasses.replace(proposer, newer_opset=False, lighter=False)
+            better = [p for p in proposer.proposals(1) if p.estimated < proposer.original()]
+            return better[0].graph if better else graph
+
+        graph, self.better_bodies = with_better_bodies(imported.graph, best)
+        return dataclasses.replace(imported, graph=graph)
 
     def _saturate(self, imported: Imported, worker: Worker) -> Saturation:
         seconds = SATURATION_SECONDS
@@ -219,6 +255,7 @@ class Run:
             not self.options.keep_opset,
             self.options.seed,
             left,
+            imported.is_lighter or self.better_bodies > 0,
         )
 
     def _without(self, imported: Imported, sizes: dict[str, int], name: str) -> Proposer:

@@ -71,6 +71,11 @@ def observe_sizes(model: onnx_ir.Model, graph: TensorGraph, sizes: dict[str, int
     return found, [note] if note else []
 
 
+def with_unit_sizes(graph: TensorGraph, sizes: Mapping[str, int]) -> dict[str, int]:
+    """``sizes`` completed with 1 for every symbol of ``graph`` that they lack."""
+    return dict.fromkeys({s for t in graph.types for s in _symbols(t)}, 1) | dict(sizes)
+
+
 def _symbols(type_: Type) -> set[str]:
     items = type_.items if isinstance(type_, TupleType) else (type_,)
     return {s for t in items if isinstance(t, TensorType) for size in t.shape for s in symbols_of(size)}
