@@ -122,6 +122,9 @@ class Batch:
             process = self._start(task, limits, Path(scratch, "log"))
             try:
                 ended = process.wait(lambda stage: self._emit("stage", source.name, stage=stage))
+            except BaseException:
+                process.kill()
+                raise
             finally:
                 with self._changing:
                     self._running.discard(process)

@@ -43,10 +43,10 @@ def classify(report: Report) -> tuple[Outcome, str]:
 
     if report.outcome is Ending.OPTIMIZED:
         return Outcome.OPTIMIZED, report.reason
-    texts = (report.reason, *report.notes, *report.verdict.get("notes", ()))
-    said = next((text for text in texts if is_about_memory(text)), None)
-    if said is not None:
-        return Outcome.OUT_OF_MEMORY, f"an allocation failed: {said}"
+    if is_about_memory(report.reason):
+        return Outcome.OUT_OF_MEMORY, report.reason
+    if any(map(is_about_memory, (*report.notes, *report.verdict.get("notes", ())))):
+        return Outcome.OUT_OF_MEMORY, "an allocation failed when the model was run: the notes have the message"
     if report.outcome is Ending.BUDGET:
         short = "(memory)" in report.reason
         return Outcome.OUT_OF_MEMORY if short else Outcome.TIMEOUT, report.reason

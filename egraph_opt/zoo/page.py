@@ -42,7 +42,7 @@ def write_report(runs: Sequence[Path], out: Path) -> list[Path]:
     Raises:
         UsageError: a folder holds no run, or the files cannot be written.
     """
-    entries = [entry for run in runs for entry in _entries(run)]
+    entries = sorted((entry for run in runs for entry in _entries(run)), key=lambda entry: entry.record.model)
     rounds = [read_rounds(run)[-1] for run in runs]
     texts = {CSV: to_csv([e.record for e in entries]), HTML: page(entries, rounds, out)}
     try:
@@ -60,7 +60,7 @@ def _entries(run: Path) -> list[Entry]:
     records = read_records(run)
     rounds = {round_.number: round_ for round_ in read_rounds(run)}
     found: list[Entry] = []
-    for name, record in sorted(latest(records).items()):
+    for name, record in latest(records).items():
         history = tuple(r for r in records if r.model == name and r is not record)
         found.append(Entry(record, history, rounds[record.round], run))
     return found

@@ -46,8 +46,10 @@ def figures(records: Sequence[Record]) -> dict[str, Figure]:
 
 
 def stages(record: Record) -> dict[str, float]:
-    """Seconds of a model by stage; they add up to its wall time."""
+    """Seconds of a model by stage; they add up to its wall time, which is ``other`` where nothing was reported."""
     spent: dict[str, float] = record.report.get("seconds") or {}
+    if not spent:
+        return {"other": record.seconds}
     known = {stage: spent[stage] for stage in STAGES if stage in spent}
     inside = min(spent.get("total", 0.0), record.seconds)
     return {"start": record.seconds - inside, **known, "other": max(inside - sum(known.values()), 0.0)}

@@ -14,6 +14,7 @@ from types import ModuleType
 import onnx
 import pytest
 
+from egraph_opt.runtime import CostDatabase
 from egraph_opt.zoo import Outcome, Record
 from egraph_opt.zoo.job import optimize_model
 from tests.zoo.conftest import Run
@@ -131,3 +132,17 @@ def test_records_are_json(outcome: Outcome) -> None:
     record = Record("m", "d", "c", 1, outcome, "why", "now", report={"seconds": {"total": float("nan")}})
     assert Record.from_json(record.to_json()).outcome is outcome
     assert record.to_json()["report"] == {"seconds": {"total": None}}
+
+
+def test_costs_are_shared(tmp_path: Path, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EGRAPH_OPT_CACHE", str(tmp_path / "cache"))
+    for path in (folder / "relu.onnx", folder / "scale.onnx"):
+        path.unlink()
+    shutil.rmtree(folder / "deep" / "deeper")
+    run(folder, optimize_model, {"measure": False})
+    rows = CostDatabase.open().rows()
+    assert rows
+    shutil.copy(folder / "deep" / "transpose.onnx", folder / "second.onnx")
+    records = run(folder, optimize_model, resume=True)
+    assert len(records) == 2
+    assert CostDatabase.open().rows() == rows, "something was measured again"
