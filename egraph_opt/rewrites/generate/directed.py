@@ -130,9 +130,10 @@ def _invents(rule: Equation) -> bool:
     return grows(rule, free=RESHAPES) > 2
 
 
-def _removes(rule: Equation) -> bool:
-    """Whether fewer operators are left."""
-    return grows(rule) < 0
+def _removes(rule: Rule) -> bool:
+    """Whether fewer operators are left. Backwards, a Reshape fewer is not enough: most are of weights that laws folded,
+    and taking them apart again only makes rounds longer."""
+    return grows(rule, free=RESHAPES if rule.name.endswith(BACKWARDS) else frozenset()) < 0
 
 
 def _preorder(pattern: Pattern) -> Iterator[Pattern]:
