@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, ClassVar
 
 from egraph_opt.errors import UsageError
+from egraph_opt.ir import TensorGraph
 from egraph_opt.runtime.analytic import Analytic
 from egraph_opt.runtime.bounds import Peaks
 from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Quote, work
@@ -18,6 +19,8 @@ from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
 from egraph_opt.runtime.cuda.fitted import Fitted
 from egraph_opt.runtime.cuda.measure import measure, scope_here, signature_of
 from egraph_opt.runtime.cuda.movers import MOVERS
+from egraph_opt.runtime.cuda.plan import make_plan
+from egraph_opt.runtime.cuda.prices import shipped_steps
 from egraph_opt.runtime.database import CostDatabase, Entry
 from egraph_opt.runtime.signature import FREE, Signature
 
@@ -84,7 +87,7 @@ class Cuda:
         wanted = list(dict.fromkeys(s for s in (*signatures, *reference) if s.op not in FREE))
         known = self._read(wanted)
         seen = [(work(s), e.seconds) for s, e in [*shipped(SHIPPED[0]).items(), *known.items()] if e.seconds]
-        peaks = Peaks.of(seen, partial(_widening, fast=self.fast))
+        peaks = Peaks.of(seen, partial(widening, fast=self.fast))
         quotes: list[Quote] = []
         for s in signatures:
             if s.op in FREE or s in known or not s.is_known:
@@ -92,6 +95,18 @@ class Cuda:
             else:
                 quotes.append(Quote(s.key, None, _less_launch(s, peaks.seconds(work(s)))))
         return quotes
+
+    def whole(self, graph: TensorGraph, sizes: Mapping[str, int]) -> float | None:
+        """Seconds of one run of ``graph`` by the executor: what it fuses, and what it runs side by side.
+
+        Made of the shipped seconds of its steps, for this machine's GPU too: its candidates are raced afterwards.
+        ``None`` where the executor does not run the graph.
+        """
+        try:
+            plan = make_plan(graph, sizes, exact=not self.fast)
+        except UsageError:
+            return None
+        return shipped_steps(self.device or SHIPPED[0]).plan(plan, self.fast)
 
     def _read(self, wanted: Sequence[Signature]) -> dict[Signature, Entry]:
         database = CostDatabase.open()
@@ -148,7 +163,7 @@ def _less_launch(signature: Signature, seconds: float) -> float:
     return max(seconds - _LAUNCH, 0.04 * _LAUNCH) if signature.op in _FUSED else seconds
 
 
-def _widening(dtype: str, *, fast: bool) -> float:
+def widening(dtype: str, *, fast: bool) -> float:
     """How many times faster than exact float32 a product in this dtype may be."""
     if dtype in ("float16", "bfloat16") or (fast and dtype == "float32"):
         return _HALF
