@@ -16,6 +16,7 @@ from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.report import Candidate, ModelFacts
 from egraph_opt.runtime import RaceResult, halving
+from egraph_opt.runtime.cuda.race import race_on_gpu
 from egraph_opt.verification import Runnable, Verdict, alternative_sizes, random_feeds, runnable, symbols, verify
 
 ORIGINAL = "original"
@@ -138,18 +139,23 @@ class Chooser:
         if self.options.measures:
             return []  # timing was wanted and there was nothing to time
         before = self.proposer.original()
+        if self.proposer.whole is not None:
+            before *= 1 - LEAST_GAIN
         better = [
             e for e in entries if e.row.estimated < before or (self.proposer.lighter and e.row.estimated == before)
         ]
         return sorted(better, key=lambda e: (e.row.estimated, e.row.nodes))
 
     def _race(self, entries: Sequence[Entry]) -> RaceResult | None:
-        """Times every candidate that ONNX Runtime can run; None when not even the original runs."""
+        """Times every candidate that ONNX Runtime, or the GPU executor, can run; None when not even the original runs."""
         self.tell("time", 0, 1, f"{len(entries)} candidates against the original")
-        feeds = random_feeds(self.imported.model, self.sizes, self.options.seed)
         budget = RACE_SECONDS
         if self.deadline is not None:
             budget = max(min(budget, (self.deadline - time.monotonic()) * 0.6), 0.5)
+        if self.options.target == "cuda":
+            models = {ORIGINAL: self.imported.model, **{e.row.name: e.model for e in entries}}
+            return race_on_gpu(models, sizes=self.sizes, fast=self.options.numerics == "fast", budget_seconds=budget)
+        feeds = random_feeds(self.imported.model, self.sizes, self.options.seed)
         with _all_runnable([self.imported.model, *(e.model for e in entries)]) as sources:
             named = dict(zip([ORIGINAL, *(e.row.name for e in entries)], sources, strict=True))
             runs = {name: source for name, source in named.items() if name == ORIGINAL or source.runs(feeds)}
@@ -198,6 +204,8 @@ class Chooser:
         return ()
 
 
+LEAST_GAIN = 0.01
+"""By what share the estimate of a whole graph must be below the original's where nothing is timed."""
 RACE_SECONDS = 12.0
 """Longest that candidates are timed against the original, unless the user's own limit is shorter."""
 VERIFY_SECONDS = 60.0

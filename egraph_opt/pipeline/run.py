@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,17 +16,19 @@ from egraph_opt.errors import BudgetError, UsageError
 from egraph_opt.ir import TensorGraph
 from egraph_opt.onnx_io import Imported, import_model
 from egraph_opt.onnx_io.shapes import specialise
+from egraph_opt.ops import IllTyped
 from egraph_opt.pipeline.bodies import has_bodies, with_better_bodies
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.choose import Choice, Chooser
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, price
 from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
-from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, with_unit_sizes
+from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, sizes_that_fit
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 from egraph_opt.rewrites.validation import admit
 from egraph_opt.runtime import get_cost_model
+from egraph_opt.runtime.registry import whole_price
 from egraph_opt.saturation import Frozen, Limits, Saturation, Worker, fold_constants, saturate
 from egraph_opt.verification import symbols
 
@@ -83,7 +85,7 @@ class Run:
         except BudgetError as error:
             return self._original(Outcome.BUDGET, str(error))
         imported, sizes = found.imported, found.sizes
-        proposer = self._proposer(imported, found.frozen, found.prices)
+        proposer = self._proposer(imported, found.frozen, found.prices, sizes)
         with self._stage("extract"):
             proposals = list(proposer.proposals(self.options.candidates))
         self._report_prices(proposer.prices, proposals)
@@ -112,7 +114,7 @@ class Run:
                 sizes = self._sizes(imported)
             if self.read_bodies and has_bodies(imported.graph):
                 with self._stage("bodies"):
-                    imported = self._better_bodies(imported, worker, sizes)
+                    imported = self._better_bodies(imported, sizes)
             with self._stage("saturate"):
                 self.frozen = self._saturate(imported, worker).frozen
         with self._stage("price"):
@@ -150,7 +152,7 @@ class Run:
         self.report.understood = imported.declared_nodes / imported.nodes if imported.nodes else 1.0
         return dataclasses.replace(imported, graph=fold_constants(imported.graph))
 
-    def _better_bodies(self, imported: Imported, worker: Worker, sizes: dict[str, int]) -> Imported:
+    def _better_bodies(self, imported: Imported, sizes: dict[str, int]) -> Imported:
         """The model with the bodies of If, Loop and Scan optimized, each on its own and by estimate."""
 
         def best(graph: TensorGraph) -> TensorGraph:
@@ -158,10 +160,11 @@ class Run:
             limits = Limits(seconds=BODY_SECONDS, memory=int(self.options.memory_limit * 2**30))
             guard = self.options.numerics != "fast"
             try:
-                frozen = saturate(graph, self.rules, limits, worker=worker, guard_cancellation=guard).frozen
-            except BudgetError:
+                chosen = sizes_that_fit(graph, sizes)
+                frozen = saturate(graph, self.rules, limits, guard_cancellation=guard).frozen
+            except (BudgetError, IllTyped):
                 return graph
-            proposer = self._proposer(body, frozen, self._price(frozen, with_unit_sizes(graph, sizes)))
+            proposer = self._proposer(body, frozen, self._price(frozen, chosen), chosen)
             proposer = dataclasses.replace(proposer, newer_opset=False, lighter=False)
             better = [p for p in proposer.proposals(1) if p.estimated < proposer.original()]
             return better[0].graph if better else graph
@@ -208,7 +211,8 @@ class Run:
         return complete
 
     def _price(self, frozen: Frozen, sizes: dict[str, int]) -> Prices:
-        model = get_cost_model(self.options.target, threads=self.options.threads)
+        more = {"fast": True} if self.options.target == "cuda" and self.options.numerics == "fast" else {}
+        model = get_cost_model(self.options.target, threads=self.options.threads, **more)
         prices = price(
             frozen,
             model,
@@ -242,7 +246,7 @@ class Run:
                 f" ({prices.violated[0]}): please report this"
             )
 
-    def _proposer(self, imported: Imported, frozen: Frozen, prices: Prices) -> Proposer:
+    def _proposer(self, imported: Imported, frozen: Frozen, prices: Prices, sizes: dict[str, int]) -> Proposer:
         left = EXTRACTION_SECONDS
         if self.options.time_limit is not None:
             left = min(left, self.options.time_limit * 0.1)
@@ -256,7 +260,15 @@ class Run:
             self.options.seed,
             left,
             imported.is_lighter or self.better_bodies > 0,
+            self._whole(frozen.graph, sizes),
         )
+
+    def _whole(self, graph: TensorGraph, sizes: dict[str, int]) -> Callable[[TensorGraph], float] | None:
+        """What prices whole graphs, if the target can and runs this one."""
+        seconds = whole_price(get_cost_model(self.options.target), sizes)
+        if seconds is None or seconds(graph) is None:
+            return None
+        return lambda other: seconds(other) or float("inf")
 
     def _without(self, imported: Imported, sizes: dict[str, int], name: str) -> Proposer:
         """What would have been proposed without one rule, in a short time."""
@@ -264,7 +276,7 @@ class Run:
         limits = Limits(seconds=BISECT_SECONDS, memory=int(self.options.memory_limit * 2**30))
         guard = self.options.numerics != "fast"
         frozen = saturate(imported.graph, rules, limits, guard_cancellation=guard).frozen
-        return self._proposer(imported, frozen, self._price(frozen, sizes))
+        return self._proposer(imported, frozen, self._price(frozen, sizes), sizes)
 
     # --- the end
 
@@ -309,7 +321,8 @@ class Run:
         if not choice.rows:
             return Outcome.UNCHANGED, "no rule leads to a graph that is estimated to be cheaper"
         if choice.race is None and self.options.measures:
-            return Outcome.REJECTED, "ONNX Runtime cannot run the model here, so nothing could be verified"
+            runner = "the GPU executor" if self.options.target == "cuda" else "ONNX Runtime"
+            return Outcome.REJECTED, f"{runner} cannot run the model here, so nothing could be timed and verified"
         if choice.race is None:
             return Outcome.UNCHANGED, "no candidate is estimated to be cheaper"
         best = max(choice.race.laps[1:], key=lambda lap: lap.ratio)

@@ -9,6 +9,8 @@ import onnx_ir
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import TensorGraph, TensorType, TupleType, Type
 from egraph_opt.ir.sizes import symbols as symbols_of
+from egraph_opt.ops import IllTyped, operator
+from egraph_opt.ops.base import concrete, concrete_type
 from egraph_opt.runtime import run_session
 from egraph_opt.verification import default_sizes, input_types, random_feeds, runnable
 
@@ -71,9 +73,43 @@ def observe_sizes(model: onnx_ir.Model, graph: TensorGraph, sizes: dict[str, int
     return found, [note] if note else []
 
 
-def with_unit_sizes(graph: TensorGraph, sizes: Mapping[str, int]) -> dict[str, int]:
-    """``sizes`` completed with 1 for every symbol of ``graph`` that they lack."""
-    return dict.fromkeys({s for t in graph.types for s in _symbols(t)}, 1) | dict(sizes)
+def sizes_that_fit(graph: TensorGraph, sizes: Mapping[str, int]) -> dict[str, int]:
+    """``sizes`` completed with 1 for every symbol of the body ``graph`` that they lack.
+
+    A branch that is not taken at these sizes may need larger ones: they are doubled until all of its nodes accept them.
+
+    Raises:
+        IllTyped: that does not help.
+    """
+    tried = dict.fromkeys({s for t in graph.types for s in _symbols(t)}, 1) | dict(sizes)
+    for _ in range(_DOUBLINGS):
+        try:
+            _check(graph, tried)
+        except IllTyped:
+            tried = {name: size * 2 if size > 1 else size for name, size in tried.items()}
+        else:
+            return tried
+    _check(graph, tried)
+    return tried
+
+
+def _check(graph: TensorGraph, sizes: dict[str, int]) -> None:
+    """IllTyped where an operator of the graph does not accept its operands at these sizes."""
+    for index in graph.live():
+        node = graph.nodes[index]
+        if node.op not in ("Input", "Const", "Opaque"):
+            types = [_numbers(graph.types[i], sizes) for i in node.operands]
+            attrs = tuple(concrete(a, sizes) for a in node.attrs)
+            operator(node.op).infer(attrs, types)  # type: ignore[arg-type]
+
+
+def _numbers(type_: Type, sizes: dict[str, int]) -> Type:
+    if isinstance(type_, TupleType):
+        return TupleType(tuple(_numbers(t, sizes) for t in type_.items))  # type: ignore[arg-type]
+    return concrete_type(type_, sizes) if isinstance(type_, TensorType) else type_
+
+
+_DOUBLINGS = 8
 
 
 def _symbols(type_: Type) -> set[str]:
