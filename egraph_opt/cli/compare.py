@@ -43,7 +43,7 @@ def compare_command(
         strategies,
         time_limit=time_limit,
         seeds=seeds,
-        measure=not no_measure and options.measures,
+        measure=not no_measure and options.target == "ort-cpu",
         on_row=None if quiet else _tell,
     )
     _write(found, json_file, csv_file, plot)

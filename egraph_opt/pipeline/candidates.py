@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,9 @@ MEASURING_SECONDS = 0.05
 
 AS_READ = "as-read"
 """The candidate that no rule made: what is left of the model when it is read."""
+
+VARIANTS = (0.1, 0.3, 1.0, 0.1, 0.3, 2.0, 0.1, 0.3, 1.0, 0.1, 0.3, 2.0)
+"""By what factors (of the natural logarithm) the prices of variants are off, where whole graphs have a price."""
 
 HELPERS = frozenset({"commutative", "unit"})
 """Families that only help others to match: there is no graph without them that is worth timing."""
@@ -51,6 +56,8 @@ class Proposer:
 
     Attributes:
         lighter: whether the graph as it was read is a candidate itself, because the model has nodes that it has not.
+        whole: seconds of a whole graph, where the cost model can tell; the sum of the prices of its operators is
+            then only what guides the search.
         opset: opset of the model; e-nodes that need a newer one are only used where ``newer_opset`` allows it.
     """
 
@@ -63,13 +70,21 @@ class Proposer:
     seed: int
     time_limit: float
     lighter: bool = False
+    whole: Callable[[TensorGraph], float] | None = None
 
     def original(self) -> float:
         """Estimated seconds of the graph as it was."""
+        if self.whole is not None:
+            return self.whole(self.frozen.graph)
         return float(self.prices.seconds[self.frozen.original_enodes()].sum())
 
     def proposals(self, limit: int) -> Iterator[Proposal]:
         """Different graphs, the cheapest by estimate first, then variants; none equals the original or another."""
+        if self.whole is None:
+            return self._different(limit)
+        return iter(sorted(self._different(sys.maxsize), key=lambda p: p.estimated)[:limit])
+
+    def _different(self, limit: int) -> Iterator[Proposal]:
         seen = set[str]() if self.lighter else self._originals()
         best: Proposal | None = None
         for name, forbidden, surcharge in self._plans():
@@ -127,6 +142,17 @@ class Proposer:
         yield "fewest-nodes", self._base(), nodes
         if self.newer_opset and newer.any():
             yield "same-opset", self._base() | newer, nothing
+        if self.whole is not None:
+            yield from self._variants()
+
+    def _variants(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
+        """Prices that are off by random factors: what a sum of operators cannot tell, the price of the whole can."""
+        rng, end = np.random.default_rng(self.seed), time.monotonic() + self.time_limit
+        for number, spread in enumerate(VARIANTS):
+            if time.monotonic() > end:
+                return
+            more = self.prices.seconds * np.expm1(spread * np.abs(rng.standard_normal(len(self.frozen.enodes))))
+            yield f"variant {number + 1}", self._base(), more
 
     def _base(self) -> NDArray[np.bool_]:
         if self.newer_opset:
@@ -158,6 +184,8 @@ class Proposer:
         selection = found.extraction.selection
         graph, rules = self.frozen.rebuild(selection), self.frozen.rules_behind(selection)
         estimated = selection_cost(self.frozen.egraph, self.prices.seconds, selection)
+        if self.whole is not None:
+            estimated = self.whole(graph)
         return Proposal(name, graph, found.extraction, rules, estimated, found.ended)
 
     def _usable(self, forbidden: NDArray[np.bool_]) -> Selection | None:

@@ -141,13 +141,16 @@ class Chooser:
         before = self.proposer.original()
         if self.proposer.whole is not None:
             before *= 1 - LEAST_GAIN
-        better = [
-            e for e in entries if e.row.estimated < before or (self.proposer.lighter and e.row.estimated == before)
-        ]
+        better = [e for e in entries if e.row.estimated < before or self._is_smaller(e, before)]
         return sorted(better, key=lambda e: (e.row.estimated, e.row.nodes))
 
+    def _is_smaller(self, entry: Entry, before: float) -> bool:
+        """Whether reading the model already left nodes out, and the candidate is no dearer than the rest of it."""
+        nodes = ModelFacts.of(self.imported.model).nodes
+        return self.proposer.lighter and entry.row.estimated <= before * (1 + _NOISE) and entry.row.nodes <= nodes
+
     def _race(self, entries: Sequence[Entry]) -> RaceResult | None:
-        """Times every candidate that ONNX Runtime, or the GPU executor, can run; None when not even the original runs."""
+        """Times what ONNX Runtime, or the GPU executor, can run; None when not even the original runs."""
         self.tell("time", 0, 1, f"{len(entries)} candidates against the original")
         budget = RACE_SECONDS
         if self.deadline is not None:
@@ -206,6 +209,8 @@ class Chooser:
 
 LEAST_GAIN = 0.01
 """By what share the estimate of a whole graph must be below the original's where nothing is timed."""
+_NOISE = 1e-9
+"""By how much two sums of the same prices may differ."""
 RACE_SECONDS = 12.0
 """Longest that candidates are timed against the original, unless the user's own limit is shorter."""
 VERIFY_SECONDS = 60.0

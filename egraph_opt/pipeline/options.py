@@ -84,7 +84,7 @@ class Options:
     @property
     def measures(self) -> bool:
         """Whether candidates are timed: only where the target is this machine."""
-        return self.measure and self.target == "ort-cpu"
+        return self.measure and self.target in ("ort-cpu", "cuda")
 
 
 @dataclass(frozen=True, slots=True)

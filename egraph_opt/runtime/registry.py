@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from egraph_opt.errors import UsageError
+from egraph_opt.ir import TensorGraph
 from egraph_opt.runtime.analytic import Analytic
 from egraph_opt.runtime.costs import CostModel
 from egraph_opt.runtime.cuda.costs import Cuda
@@ -35,3 +38,8 @@ def get_cost_model(target: str, **options: Any) -> CostModel:
     if unknown:
         raise UsageError(f"target {name!r} has no option {unknown[0]!r}: it has {', '.join(allowed)}")
     return found(**given)
+
+
+def whole_price(model: CostModel, sizes: Mapping[str, int]) -> Callable[[TensorGraph], float | None] | None:
+    """What says how long one run of a whole graph takes, for targets whose models can tell; ``None`` for others."""
+    return partial(model.whole, sizes=sizes) if isinstance(model, Cuda) else None

@@ -54,10 +54,18 @@ def apply(graph: TensorGraph, op: str, attrs: Sequence[object], operands: Sequen
     return graph.add(op, attrs, operands, operator(op).infer(tuple(attrs), types))  # type: ignore[arg-type]
 
 
+def _result(graph: TensorGraph, op: str, attrs: Sequence[object], operands: Sequence[int]) -> Type:
+    return operator(op).infer(tuple(attrs), [graph.types[i] for i in operands])  # type: ignore[arg-type]
+
+
 def _apply(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[int]) -> int:
     folded = _folded(new, op, attrs, operands)
     if folded is not None:
         return folded
+    if op == "Max" and len(operands) == 2:  # with 0 it is Relu, which libraries compute on the way out
+        for zero, other in (operands, reversed(operands)):
+            if new.splat(zero) == 0 and new.types[other] == _result(new, op, attrs, operands):
+                return apply(new, "Relu", (), [other])
     if op == "FusedConv":
         inner = apply(new, "Conv", attrs[:4], operands)
         return apply(new, str(attrs[4]), attrs[5], [inner])  # type: ignore[arg-type]
