@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import pairwise
 from types import CodeType
 
 from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Size, TensorType, floordiv, product
@@ -147,6 +148,37 @@ def _inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(perm.index(axis) for axis in range(len(perm)))
 
 
+def _whole_axes(shape: tuple[Size, ...], split: tuple[Size, ...], perm: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation of the axes of ``shape``, where ``split`` spells each of them out in consecutive axes, and
+    ``perm`` moves those of one axis together and in their order."""
+    groups: list[tuple[int, ...]] = []
+    end = 0
+    for size in shape:
+        start, end = end, end + 1
+        while product(split[start:end]) != size:
+            if end >= len(split):
+                raise Undefined("an axis is not spelled out by axes of its own")
+            end += 1
+        groups.append(tuple(range(start, end)))
+    if any(size != 1 for size in split[end:]):
+        raise Undefined("an axis is not spelled out by axes of its own")
+    groups[-1] += tuple(range(end, len(split)))
+    places = {axis: place for place, axis in enumerate(perm)}
+    if any(places[b] != places[a] + 1 for group in groups for a, b in pairwise(group)):
+        raise Undefined("the axes of one axis are moved apart")
+    return tuple(sorted(range(len(groups)), key=lambda axis: places[groups[axis][0]]))
+
+
+def _lowest(*bounds: float | None) -> float | None:
+    """The lowest of some upper bounds, ``None`` being none."""
+    return min((b for b in bounds if b is not None), default=None)
+
+
+def _highest(*bounds: float | None) -> float | None:
+    """The highest of some lower bounds, ``None`` being none."""
+    return max((b for b in bounds if b is not None), default=None)
+
+
 def _moves_only_ones(shape: tuple[Size, ...], perm: tuple[int, ...]) -> bool:
     """Whether the axes that are not 1 keep their order, so that no element moves in memory."""
     kept = [axis for axis in perm if shape[axis] != 1]
@@ -215,6 +247,9 @@ FUNCTIONS: dict[str, Callable[..., AttrValue] | frozenset[str]] = {
     "broadcast": _broadcast,
     "inverse": _inverse,
     "moves_only_ones": _moves_only_ones,
+    "whole_axes": _whole_axes,
+    "lowest": _lowest,
+    "highest": _highest,
     "sliced": _sliced,
     "column": _column,
     "spatial": _spatial,

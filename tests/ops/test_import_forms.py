@@ -368,6 +368,8 @@ def test_clip_forms(bench: Any) -> None:
     assert bench.importing("Clip", [f32(2), None, np.float32(6)], 11).node.attrs == (None, 6.0)
     with pytest.raises(Unsupported, match="while the model runs"):
         bench.importing("Clip", [f32(2), f32()], 13)
+    with pytest.raises(Unsupported, match="not a number"):
+        bench.importing("Clip", [f32(2), None, np.float32("nan")], 13)
 
 
 def test_training_and_extra_outputs_are_opaque(bench: Any) -> None:

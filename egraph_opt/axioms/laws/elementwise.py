@@ -96,6 +96,30 @@ _EXTREMES = (
         needs_order=True,
         source="definition of Clip",
     ),
+    _law(
+        "clip-of-clip",
+        "Clip(Clip(x, min=p, max=q), min=r, max=s)",
+        "Clip(x, min=highest(p, r), max=s if q == None else lowest(q if r == None else max(q, r), s))",
+        needs_order=True,
+        float_class="exact",
+        source="definition of Clip",
+    ),
+    _law(
+        "clip-of-relu",
+        "Clip(Relu(x), min=p, max=q)",
+        "Clip(x, min=highest(p, 0.0), max=q)",
+        needs_order=True,
+        float_class="exact",
+        source="definition of Clip",
+    ),
+    _law(
+        "relu-of-clip",
+        "Relu(Clip(x, min=p, max=q))",
+        "Clip(x, min=highest(p, 0.0), max=None if q == None else max(q, 0.0))",
+        needs_order=True,
+        float_class="exact",
+        source="definition of Clip",
+    ),
 )
 
 AXIOMS = (*_SUMS_AND_PRODUCTS, *_QUOTIENTS, *_EXPONENTIALS, *_EXTREMES)

@@ -18,6 +18,11 @@ _COMPOSITION = (
     ),
     _law("transpose-nothing", "Transpose(x, perm=p)", "x", "p == range(rank(x))"),
     _law("transpose-of-ones", "Transpose(x, perm=p)", "Reshape(x, shape=shape(out))", "moves_only_ones(shape(x), p)"),
+    _law(
+        "transpose-of-axes-spelled-out",
+        "Transpose(Reshape(x, shape=s), perm=p)",
+        "Reshape(Transpose(x, perm=whole_axes(shape(x), s, p)), shape=shape(out))",
+    ),
     _law("reshape-of-reshape", "Reshape(Reshape(x, shape=s), shape=t)", "Reshape(x, shape=t)"),
     _law("reshape-nothing", "Reshape(x, shape=s)", "x", "shape(x) == s"),
     _law("expand-of-expand", "Expand(Expand(x, shape=s), shape=t)", "Expand(x, shape=t)"),

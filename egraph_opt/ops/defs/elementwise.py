@@ -175,6 +175,8 @@ class Clip(Operator):
             )
         else:
             bounds = (self._bound(source, 1), self._bound(source, 2))
+        if any(isinstance(bound, float) and math.isnan(bound) for bound in bounds):
+            raise Unsupported("a bound of Clip is not a number")  # runtimes differ, and no law holds
         return source.apply(self.name, source.operand(0), min=bounds[0], max=bounds[1])
 
     @staticmethod

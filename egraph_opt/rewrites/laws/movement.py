@@ -2,8 +2,8 @@
 
 What cancels, and element-wise operators of one operand past any of them, is generated. By hand: slices that are a
 whole part of what was joined (conditions that compare attributes with sizes), constants that are reshaped, joins of
-three and four parts, and what adds an operator or only moves but is wanted in every run (``matmul-transposed``,
-``transpose-of-ones``, ``add-of-transposes``).
+three and four parts, permutations that are computed (``transpose-between-reshapes``), and what adds an operator or
+only moves but is wanted in every run (``matmul-transposed``, ``transpose-of-ones``, ``add-of-transposes``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ def _cancelling() -> tuple[Rule, ...]:
             "Transpose(x, perm=p)",
             "Reshape(x, shape=shape(out))",
             "moves_only_ones(shape(x), p)",
+            family="transpose",
+        ),
+        _exact(
+            "transpose-between-reshapes",
+            "Reshape(Transpose(Reshape(x, shape=s), perm=p), shape=t)",
+            "Reshape(Transpose(x, perm=whole_axes(shape(x), s, p)), shape=t)",
             family="transpose",
         ),
         rule(
