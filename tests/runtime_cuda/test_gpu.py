@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnx_ir
 import pytest
-from conftest import NAMES, NETWORKS, check, check_network
+from conftest import NAMES, NETWORKS, check, check_network, small_networks
 
-from egraph_opt.ir import TensorGraph
+from egraph_opt.errors import BudgetError
+from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.runtime import cuda
+from egraph_opt.runtime.cuda.race import race_on_gpu
 
 pytestmark = pytest.mark.gpu
 
@@ -34,3 +38,37 @@ def test_network(name: str, dtype: str, fast: bool, tuner: cuda.Tuner) -> None:
         return list(cuda.compile(graph, fast=fast, tuner=tuner).run(feeds).values())
 
     check_network(run, name, dtype, 5e-3 if fast or dtype == "float16" else 1e-5)
+
+
+def test_the_doctor_finds_nothing(gpu: cuda.Machine) -> None:
+    rows = {name: (said, fine) for name, said, fine in cuda.report()}
+    assert rows["GPU"] == (str(gpu), True)
+    assert rows["GPU kernels"][1], rows["GPU kernels"][0]
+
+
+def test_a_model_that_does_not_fit_is_refused(tuner: cuda.Tuner) -> None:
+    graph = TensorGraph()
+    x = graph.add("Input", ("x",), (), TensorType("float32", (1, 2**20)))
+    wide = TensorType("float32", (2**16, 2**20))  # 256 GB
+    graph.outputs = (graph.add("Expand", (wide.shape,), (x,), wide),)
+    with pytest.raises(BudgetError, match="does not fit into the memory of the GPU"):
+        cuda.compile(graph, tuner=tuner)
+    test_network("nasrnn", "float32", False, tuner)  # the GPU is as good as before
+
+
+def test_a_race_of_equals_has_no_winner(gpu: cuda.Machine) -> None:
+    model = onnx_ir.from_proto(small_networks("float32")["cells"])
+    result = race_on_gpu({"original": model, "same": model}, sizes={}, fast=False, budget_seconds=2.0)
+    assert result is not None
+    assert [lap.name for lap in result.laps] == ["original", "same"]
+    assert 0.7 < result.lap("same").ratio < 1.4
+    assert result.spread >= 0.01
+
+
+def test_a_race_without_a_baseline_that_runs_is_none(gpu: cuda.Machine) -> None:
+    node = onnx.helper.make_node("StringNormalizer", ["x"], ["y"])
+    strings = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.STRING, [2]) for name in "xy"]
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    proto = onnx.helper.make_model(onnx.helper.make_graph([node], "g", strings[:1], strings[1:]), opset_imports=opsets)
+    model = onnx_ir.from_proto(proto)
+    assert race_on_gpu({"original": model}, sizes={}, fast=False, budget_seconds=1.0) is None

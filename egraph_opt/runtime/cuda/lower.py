@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from egraph_opt.errors import UsageError
-from egraph_opt.ir import Constant, TensorGraph, TensorType
+from egraph_opt.ir import AttrValue, Constant, TensorGraph, TensorType
 from egraph_opt.ir.types import Type
 from egraph_opt.ops import operator
 from egraph_opt.ops.base import Array, concrete
@@ -36,13 +36,13 @@ def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> Tenso
         if index in place:
             continue
         if node.op == "Opaque":
-            raise UsageError(
-                f"the GPU executor cannot run this model: {graph.types[index]} comes from an unknown operator"
-            )
+            opaque = getattr(graph.opaques[int(str(node.attrs[0]))], "node", None)
+            said = getattr(opaque, "op_type", "an unknown operator")
+            raise UsageError(f"the GPU executor has no kernel for {said}, which computes {graph.types[index]}")
         if node.op == "Const":
             place[index] = new.constant(graph.constants[int(str(node.attrs[0]))])
         else:
-            attrs = tuple(concrete(a, dict(sizes or {})) for a in node.attrs)
+            attrs = tuple(_number(a, sizes) for a in node.attrs)
             place[index] = _apply(new, node.op, attrs, [place[i] for i in node.operands])
     new.outputs = tuple(place[i] for i in graph.outputs)
     return new
@@ -132,10 +132,18 @@ def _numpy(dtype: str) -> np.dtype:
     return np.dtype(numpy_dtype(dtype))
 
 
+def _number(value: AttrValue, sizes: Mapping[str, int] | None) -> AttrValue:
+    """``value`` with numbers for its symbols."""
+    try:
+        return concrete(value, dict(sizes or {}))
+    except KeyError as missing:
+        raise UsageError(f"the GPU executor needs the size of every axis: give a number for {missing}") from None
+
+
 def _static(type_: Type, sizes: Mapping[str, int] | None) -> TensorType:
     if not isinstance(type_, TensorType):
         raise UsageError(f"the GPU executor cannot run this model: an input has the type {type_}")
-    shape = tuple(concrete(s, dict(sizes or {})) for s in type_.shape)
+    shape = tuple(_number(s, sizes) for s in type_.shape)
     if not all(isinstance(s, int) for s in shape):
         raise UsageError(f"the GPU executor needs the size of every axis, and {type_} has symbols: give their sizes")
     return TensorType(type_.dtype, shape)  # type: ignore[arg-type]
