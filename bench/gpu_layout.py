@@ -62,7 +62,7 @@ def strategies(
         "substitutions": best(order[False], False, False),
         "layout": best([0], True, True),
         "sequential": best(order[False], False, True),
-        "joint": best([*order[True], 0], True, True),
+        "joint": best(list(dict.fromkeys([*order[True], *order[False], 0])), True, True),
     }
 
 
