@@ -79,12 +79,12 @@ def _read(model: onnx_ir.Model, source: onnx_ir.Model, known: dict[str, Size]) -
     reader = _Reader(context)
     constant_inputs = source.ir_version < 4  # up to IR 3 every initializer had to be an input as well
     input_types: dict[str, Type] = {}
-    for value in source.graph.inputs:
+    for value, like in zip(source.graph.inputs, model.graph.inputs, strict=True):
         if value.is_initializer() and constant_inputs:
             continue
-        name = value.name or ""
+        name = like.name or ""  # one that a function passes through is called after its result in the source
         context.fresh.taken.add(name)
-        input_types[name] = context.resolved(input_type(value))
+        input_types[name] = context.resolved(input_type(like))
         reader.define(value, reader.graph.add("Input", (name,), (), input_types[name]))
     graph = reader.read(source.graph)
     imported = Imported(model, graph, opset, tuple(context.opaque), input_types, source, context.decided)
