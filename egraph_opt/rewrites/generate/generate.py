@@ -276,6 +276,9 @@ def _consider(candidate: Candidate, world: World, made: Generation, counts: Stag
     if is_instance(candidate, world, (*SEEDS, *made.rules)):
         return None
     counts.general += 1
+    if _follows(candidate, world, made):
+        counts.conditions += 1
+        return None
     found = list(_with_conditions(candidate, world, made, seed))
     if not found:
         return None
@@ -297,23 +300,42 @@ def _consider(candidate: Candidate, world: World, made: Generation, counts: Stag
     return next(provable, passed[0])
 
 
+def _follows(candidate: Candidate, world: World, made: Generation) -> bool:
+    """Whether it follows from the rules so far without any condition: most do, and then none has to be learned."""
+    if len(candidate.roots) > 1:
+        return False
+    try:
+        return _derivable(_unconditional(candidate.roots, world, made), made.rules)
+    except PatternError:
+        return False
+
+
+def _unconditional(roots: Sequence[tuple[Pattern, Pattern]], world: World, made: Generation) -> Rule:
+    """The roots as a rule without conditions.
+
+    Raises:
+        PatternError: a side does not say all that the rule needs.
+    """
+    lhs, rhs = (tuple(side) for side in zip(*roots, strict=True))
+    return Rule(
+        name_of(lhs, rhs, {r.name for r in made.rules}),
+        lhs,
+        rhs,
+        float_class="drops-nonfinite",
+        family=family(lhs, rhs),
+        source=source_of(world.name),
+        needs_order=world.semantics == "real",
+    )
+
+
 def _with_conditions(candidate: Candidate, world: World, made: Generation, seed: int) -> Iterator[Rule]:
     """The candidate as a rule, under the conditions that were learned for it: at most one for each hypothesis."""
     for roots in _filled(candidate):
-        lhs, rhs = (tuple(side) for side in zip(*roots, strict=True))
-        name = name_of(lhs, rhs, {r.name for r in made.rules})
         try:
-            plain = Rule(
-                name,
-                lhs,
-                rhs,
-                float_class="drops-nonfinite",
-                family=family(lhs, rhs),
-                source=source_of(world.name),
-                needs_order=world.semantics == "real",
-            )
+            plain = _unconditional(roots, world, made)
         except PatternError as error:
-            made.refused.append((name, str(error)))
+            lhs, rhs = (tuple(side) for side in zip(*roots, strict=True))
+            made.refused.append((name_of(lhs, rhs, {r.name for r in made.rules}), str(error)))
             continue
         reasons: list[str] = []
         count = 0
