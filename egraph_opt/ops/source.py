@@ -185,6 +185,13 @@ class Source:
             )
         return self.builder.graph.add(op, attrs, operands, type_)
 
+    def apply_or_type(self, result: TensorType, op: str, *operands: int, **attributes: AttrValue) -> int:
+        """``apply``; where the node cannot be expressed, the one who keeps it learns that it gives ``result``."""
+        try:
+            return self.apply(op, *operands, **attributes)
+        except Unsupported as reason:
+            raise Unsupported(str(reason), result) from None
+
     def type_of(self, index: int) -> Type:
         """Type of any node of the graph."""
         return self.builder.graph.types[index]

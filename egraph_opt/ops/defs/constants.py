@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Constant, TensorType, Type
+from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Constant, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -23,6 +23,7 @@ from egraph_opt.ops.base import (
     holds,
     integer,
     ints,
+    lower_bound,
     require,
     wide,
 )
@@ -59,9 +60,9 @@ class Fill(Operator):
         return fitting(self, (distinct_shape(rng) if shape is None else shape, value, dtype), ())
 
     def from_onnx(self, source: Source) -> int:
-        shape, tensor = source.ints(0, "the sizes of the tensor"), source.attr("value")
+        shape, tensor = source.sizes(0, "the sizes of the tensor"), source.attr("value")
         value, dtype = (0.0, "float32") if tensor is None else _single(tensor)
-        return source.apply("Fill", shape=shape, value=value, dtype=dtype)
+        return source.apply_or_type(TensorType(dtype, shape), "Fill", shape=shape, value=value, dtype=dtype)
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         shape, value, dtype = low.attrs
@@ -163,13 +164,14 @@ class ShapeOf(Operator):
 
 
 class SizeImporter(Importer):
-    """``Size`` of tensors whose sizes are numbers."""
+    """``Size``: a number, or the product of the sizes."""
 
     def from_onnx(self, source: Source) -> int:
-        elements = source.type(0).elements
-        if not isinstance(elements, int):
-            raise Unsupported("Size of a tensor with symbolic sizes")
-        return source.builder.constant(np.array(elements, np.int64))
+        x = source.type(0)
+        if isinstance(x.elements, int):
+            return source.builder.constant(np.array(x.elements, np.int64))
+        sizes = source.apply("Shape", source.operand(0), start=0, end=x.rank)
+        return source.apply("ReduceProd", sizes, axes=(0,), keepdims=0)
 
 
 class RangeImporter(Importer):
@@ -179,7 +181,7 @@ class RangeImporter(Importer):
         arrays = [source.array(i) for i in range(3)]
         start, limit, delta = (a.reshape(-1)[0] if a is not None and a.size == 1 else None for a in arrays)
         if start is None or limit is None or delta is None:
-            raise Unsupported("Range between values that are computed while the model runs")
+            raise Unsupported("Range between values that are computed while the model runs", _range_type(source))
         if delta == 0:
             raise Unsupported("Range with a step of 0")
         count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
@@ -189,6 +191,18 @@ class RangeImporter(Importer):
             raise Unsupported("Range with another stash_type than float32")
         first, step = wide(np.asarray(start)), wide(np.asarray(delta))
         return source.builder.constant((first + np.arange(count).astype(first.dtype) * step).astype(start.dtype))
+
+
+def _range_type(source: Source) -> TensorType | None:
+    """The type of a ``Range`` between sizes, if it goes upwards whatever they are."""
+    try:
+        start, limit, delta = (source.sizes(i, "the bounds") for i in range(3))
+    except Unsupported:
+        return None
+    gap, step = limit[0] - start[0], delta[0]
+    if lower_bound(gap) < 0 or lower_bound(step) < 1:
+        return None
+    return TensorType(source.type(0).dtype, (floordiv(gap + step - 1, step),))
 
 
 class IdentityImporter(Importer):

@@ -219,7 +219,8 @@ class Expand(Mover):
             if size != 1 and wanted not in (1, size):
                 raise Unsupported(f"Expand of {x} to {list(target)}")
             shape.append(wanted if size == 1 else size)
-        return source.apply("Expand", source.operand(0), shape=tuple(shape))
+        result = TensorType(x.dtype, tuple(shape))
+        return source.apply_or_type(result, "Expand", source.operand(0), shape=tuple(shape))
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         # a symbolic size stays what it is when the target says 1
@@ -255,7 +256,11 @@ class Tile(Mover):
         return fitting(self, (repeats,), (x,))
 
     def from_onnx(self, source: Source) -> int:
-        return source.apply("Tile", source.operand(0), repeats=source.ints(1, "the repeats"))
+        x, repeats = source.type(0), source.sizes(1, "the repeats")
+        if len(repeats) != x.rank:
+            raise Unsupported(f"Tile of {x} by {len(repeats)} numbers")
+        result = TensorType(x.dtype, tuple(size * n for size, n in zip(x.shape, repeats, strict=True)))
+        return source.apply_or_type(result, "Tile", source.operand(0), repeats=repeats)
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         return low.op("Tile", [*low.inputs, low.ints(ints(low.attrs[0]))])

@@ -8,7 +8,7 @@ from typing import Literal, cast
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, TensorType, Type
+from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -89,18 +89,20 @@ class Pad(Operator):
         if source.opset < 11:
             pads = source.ints_attr("pads") or ()
         else:
-            pads = source.ints(1, "the pads")
+            pads = source.sizes(1, "the pads")
             value = _value(source)
         axes = source.ints(3, "the axes") if source.has(3) else tuple(range(x.rank))
         if len(pads) != 2 * len(axes):
             raise Unsupported(f"Pad with {len(pads)} pads for {len(axes)} axes")
-        full = [0] * (2 * x.rank)
+        full: list[Size] = [0] * (2 * x.rank)
         for i, axis in enumerate(axes):
             full[source.axis(axis, x.rank)] = pads[i]
             full[source.axis(axis, x.rank) + x.rank] = pads[i + len(axes)]
         if mode != "constant":
             value = 0.0
-        return source.apply("Pad", source.operand(0), pads=tuple(full), mode=mode, value=as_element(x.dtype, value))
+        result = TensorType(x.dtype, tuple(size + full[i] + full[i + x.rank] for i, size in enumerate(x.shape)))
+        filled = as_element(x.dtype, value)
+        return source.apply_or_type(result, "Pad", source.operand(0), pads=tuple(full), mode=mode, value=filled)
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         pads, mode, value = ints(low.attrs[0]), low.attrs[1], low.attrs[2]

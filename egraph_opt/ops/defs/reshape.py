@@ -60,7 +60,10 @@ class Reshape(Operator):
 
     def from_onnx(self, source: Source) -> int:
         shape = {"Reshape": _reshape, "Squeeze": _squeeze, "Unsqueeze": _unsqueeze, "Flatten": _flatten}
-        return source.apply("Reshape", source.operand(0), shape=shape[source.op_type](source))
+        x, target = source.type(0), shape[source.op_type](source)
+        if product(target) != x.elements:
+            raise Unsupported(f"{source.op_type}: {x} has not the elements of shape {list(target)}")
+        return source.apply_or_type(TensorType(x.dtype, target), "Reshape", source.operand(0), shape=target)
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         plan = _plan(low.tensor_type(0).shape, sizes(low.attrs[0]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir
 
-from egraph_opt.ir import AttrValue, Size, SizeExpr, TensorType, Type, floordiv
+from egraph_opt.ir import AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
     Array,
     Attrs,
@@ -27,6 +27,8 @@ from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 
 _FAR = (1 << 63) - 1
+_TOP = 1_000_000_000
+"""Exporters write this, or the largest int32 or int64, for 'to the end'."""
 
 
 class Slice(Operator):
@@ -94,13 +96,21 @@ class Slice(Operator):
         rows: list[tuple[int, Size, Size, int]] = []
         for axis, start, end, step in sorted(zip(axes, starts, ends, steps, strict=True)):
             size = x.shape[axis]
-            bounds = _static(size, start, end, step) if isinstance(size, int) else _symbolic(size, start, end, step)
+            if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+                bounds: tuple[Size, Size, int] = _static(size, start, end, step)
+            else:
+                bounds = _symbolic(size, start, end, step)
             if bounds != (0, size, 1):
                 rows.append((axis, bounds[0], bounds[1], bounds[2]))
         if not rows:
             return source.operand(0)
         axes, starts, ends, steps = zip(*rows, strict=True)
-        return source.apply("Slice", source.operand(0), axes=axes, starts=starts, ends=ends, steps=steps)
+        shape = list(x.shape)
+        for axis, start, end, step in rows:
+            gap = end - start if step > 0 else start - end
+            shape[axis] = floordiv(gap + abs(step) - 1, abs(step))
+        result, attrs = TensorType(x.dtype, tuple(shape)), {"axes": axes, "starts": starts, "ends": ends}
+        return source.apply_or_type(result, "Slice", source.operand(0), **attrs, steps=steps)
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         shape = low.tensor_type(0).shape
@@ -153,13 +163,15 @@ def _from_end(size: Size, bound: Size) -> int:
     return back
 
 
-def _read(source: Source, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def _read(source: Source, rank: int) -> tuple[tuple[int, ...], tuple[Size, ...], tuple[Size, ...], tuple[int, ...]]:
     """Axes (from the front), starts, ends and steps as the model gives them."""
+    starts: tuple[Size, ...] | None
+    ends: tuple[Size, ...] | None
     if source.opset < 10:
         starts, ends, axes = (source.ints_attr(name) for name in ("starts", "ends", "axes"))
         steps = None
     else:
-        starts, ends = source.ints(1, "the starts"), source.ints(2, "the ends")
+        starts, ends = source.sizes(1, "the starts"), source.sizes(2, "the ends")
         axes = source.ints(3, "the axes") if source.has(3) else None
         steps = source.ints(4, "the steps") if source.has(4) else None
     if starts is None or ends is None:
@@ -183,29 +195,37 @@ def _static(size: int, start: int, end: int, step: int) -> tuple[int, int, int]:
     return first, end + (1 if step > 0 else -1), step
 
 
-def _symbolic(size: SizeExpr, start: int, end: int, step: int) -> tuple[Size, Size, int]:
-    """The bounds on an axis of unknown size, where clamping them cannot depend on the size."""
-    top = 1_000_000_000  # exporters write this, or the largest int32 or int64, for 'to the end'
+def _symbolic(size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size, int]:
+    """The bounds where a size is not known, and clamping them does not depend on it."""
     if step < 0:
-        if (start == -1 or start >= top) and end <= -top:
+        if (start in (-1, size - 1) or _is_far(start)) and isinstance(end, int) and end <= -_TOP:
             return size - 1, -1, step
         raise Unsupported(f"Slice {start}:{end}:{step} of an axis of unknown size")
-    if (start == 0 or start <= -top) and end >= top:
-        return 0, size, step  # whatever the size is
-    bounds: list[Size] = []
-    for bound in (start, end):
-        least = lower_bound(size)
-        if bound >= top:
-            bounds.append(size)
-        elif bound <= -top:
-            bounds.append(0)
-        elif -least <= bound <= least:
-            bounds.append(bound if bound >= 0 else size + bound)
-        else:
-            raise Unsupported(f"Slice {start}:{end}:{step} of an axis of unknown size")
-    if lower_bound(bounds[1] - bounds[0]) < 0:
+    first, last = _clamped(size, start), _clamped(size, end)
+    if lower_bound(last - first) < 0:
         raise Unsupported(f"Slice {start}:{end}:{step} of an axis of unknown size")
-    return bounds[0], bounds[1], step
+    return first, last, step
+
+
+def _clamped(size: Size, bound: Size) -> Size:
+    """A bound of a slice that goes forwards, between 0 and ``size``."""
+    if _is_far(bound):
+        return size
+    if isinstance(bound, int) and bound <= -_TOP:
+        return 0
+    from_front = bound if lower_bound(bound) >= 0 else size + bound if lower_bound(-bound) >= 1 else None
+    if from_front is not None:
+        if lower_bound(from_front) >= 0 and lower_bound(size - from_front) >= 0:
+            return from_front
+        if lower_bound(from_front - size) >= 0:
+            return size
+        if lower_bound(-from_front) >= 0:
+            return 0
+    raise Unsupported(f"Slice with a bound {bound} on an axis of size {size}: which comes first is not known")
+
+
+def _is_far(bound: Size) -> bool:
+    return isinstance(bound, int) and bound >= _TOP
 
 
 def _random_row(rng: Rng, size: int) -> tuple[int, int, int]:
