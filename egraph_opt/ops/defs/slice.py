@@ -202,7 +202,7 @@ def _symbolic(size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size
             return size - 1, -1, step
         raise Unsupported(f"Slice {start}:{end}:{step} of an axis of unknown size")
     first, last = _clamped(size, start), _clamped(size, end)
-    if lower_bound(last - first) < 0:
+    if (first, last) != (0, size) and lower_bound(last - first) < 0:
         raise Unsupported(f"Slice {start}:{end}:{step} of an axis of unknown size")
     return first, last, step
 
@@ -212,6 +212,8 @@ def _clamped(size: Size, bound: Size) -> Size:
     if _is_far(bound):
         return size
     if isinstance(bound, int) and bound <= -_TOP:
+        return 0
+    if bound == 0:
         return 0
     from_front = bound if lower_bound(bound) >= 0 else size + bound if lower_bound(-bound) >= 1 else None
     if from_front is not None:
