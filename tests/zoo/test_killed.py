@@ -32,18 +32,19 @@ def result(record: Record) -> tuple[object, ...]:
 
 
 def test_killed_ten_times(tmp_path: Path, folder: Path) -> None:
+    (folder / "scale.onnx").unlink()
     begin = time.monotonic()
     finish(start(folder, tmp_path / "whole", "--target", "analytic"))
     took = time.monotonic() - begin
     whole = {record.model: record for record in read_records(tmp_path / "whole")}
-    assert sum(record.outcome is Outcome.OPTIMIZED for record in whole.values()) == 3
+    assert sum(record.outcome is Outcome.OPTIMIZED for record in whole.values()) == 2
 
     rng = random.Random(0)
     counts: list[int] = []
     out = tmp_path / "killed"
     for _ in range(KILLS):
         process = start(folder, out, "--target", "analytic", "--resume")
-        time.sleep(rng.uniform(0, took * 0.4))
+        time.sleep(rng.uniform(0, took * 0.5))
         process.kill()
         process.communicate()
         counts.append(len(read_records(out)))
