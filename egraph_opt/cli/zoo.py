@@ -166,7 +166,8 @@ def _show(summary: Mapping[str, Any], records: Sequence[Record]) -> None:
     if summary["speedup_changed"]:
         stdout.print(
             f"{summary['speed']} speed against the original: {summary['speedup_changed']:.2f} x where it changed,"
-            f" {summary['speedup_all']:.2f} x over all (geometric means)"
+            f" {summary['speedup_all']:.2f} x over all (geometric means)",
+            soft_wrap=True,
         )
     peak = size(summary["peak_memory"])
     stdout.print(f"{summary['seconds']:.0f} s, CPU {summary['cpu_seconds']:.0f} s; largest process {peak}")

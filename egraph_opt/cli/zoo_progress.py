@@ -7,11 +7,12 @@ from typing import Self
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from egraph_opt.cli.console import WORDS, stderr
 from egraph_opt.zoo import Event, Record, speed_of
 
+STAGES = {**WORDS, "load": "Starting", "save": "Writing"}
 NAMES = 48
 """Characters of a model's name that are shown."""
 
@@ -58,13 +59,12 @@ class Bars(Silent):
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[stage]}"),
+            TextColumn("{task.fields[said]}"),
             TimeElapsedColumn(),
             console=stderr,
             transient=True,
         )
-        self._all = self._progress.add_task("all models", total=None, stage="")
+        self._all = self._progress.add_task("all models", total=None, said="")
         self._rows: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
@@ -75,13 +75,14 @@ class Bars(Silent):
         self._progress.stop()
 
     def __call__(self, event: Event) -> None:
-        self._progress.update(self._all, total=event.total, completed=event.done)
+        count = f"{event.done}/{event.total}"
+        self._progress.update(self._all, total=event.total, completed=event.done, said=count)
         match event.kind:
             case "started":
                 name = escape(event.model[-NAMES:])
-                self._rows[event.model] = self._progress.add_task(name, total=None, stage="")
+                self._rows[event.model] = self._progress.add_task(name, total=None, said=STAGES["load"])
             case "stage":
-                self._progress.update(self._rows[event.model], stage=WORDS.get(event.stage, event.stage))
+                self._progress.update(self._rows[event.model], said=STAGES.get(event.stage, event.stage))
             case "finished" | "kept":
                 if event.model in self._rows:
                     self._progress.remove_task(self._rows.pop(event.model))
