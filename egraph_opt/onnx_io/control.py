@@ -11,7 +11,6 @@ import onnx_ir
 from egraph_opt.ir import OpaqueType, Size, TensorGraph, TensorType, TupleType, Type, symbol
 from egraph_opt.onnx_io.opaque import FORMAL, Body, OpaqueNode
 from egraph_opt.onnx_io.scope import Captures, Context, Item, Scope
-from egraph_opt.ops import constant_value
 
 _ROUNDS = 4
 """How often the types of values that a loop carries are widened before they count as unknown."""
@@ -174,7 +173,7 @@ class _Control:
     def _number(self, index: int) -> int | None:
         if self._missing(index):
             return None
-        found = constant_value(self.outer.graph, int(str(self.operands[index])))
+        found = self.outer.builder.known(int(str(self.operands[index])))
         return None if found is None or found.size != 1 else int(found.reshape(-1)[0])
 
     def _ints(self, name: str, count: int) -> Sequence[int]:

@@ -16,7 +16,7 @@ from egraph_opt.onnx_io.functions import inlined
 from egraph_opt.onnx_io.opaque import OpaqueNode
 from egraph_opt.onnx_io.scope import Context, Scope
 from egraph_opt.onnx_io.shapes import input_type, node_types
-from egraph_opt.ops import Array, Source, Unsupported, constant_value, dtype_name, importers
+from egraph_opt.ops import Array, Source, Unsupported, dtype_name, importers
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Reader(Scope):
 
     def _taken(self, node: onnx_ir.Node, operands: Sequence[int | None]) -> onnx_ir.Graph | None:
         """The branch of an ``If`` whose condition is known."""
-        condition = None if not operands or operands[0] is None else constant_value(self.graph, operands[0])
+        condition = None if not operands or operands[0] is None else self.builder.known(operands[0])
         if condition is None or condition.size != 1:
             return None
         return node.attributes["then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"].as_graph()
@@ -167,7 +167,7 @@ class _Reader(Scope):
         type_ = self.graph.types[index]
         if not isinstance(type_, TensorType) or not isinstance(type_.elements, int) or type_.elements > _SMALL:
             return None
-        return constant_value(self.graph, index)
+        return self.builder.known(index)
 
 
 _SMALL = 64

@@ -11,7 +11,7 @@ from egraph_opt.ir import Constant, OpaqueType, Size, TensorGraph, TensorType, s
 from egraph_opt.onnx_io.forced import Pair
 from egraph_opt.onnx_io.opaque import CAPTURE
 from egraph_opt.onnx_io.shapes import Fresh
-from egraph_opt.ops import Builder, constant_value
+from egraph_opt.ops import Builder, known_value
 
 Item = TensorType | OpaqueType
 
@@ -91,8 +91,11 @@ class Scope:
             constant = graph.constants[int(str(number))]
             self.constants[constant.key] = captures.numbers.setdefault(value, len(captures.numbers))
             return self.graph.constant(constant)
-        array = constant_value(graph, index)
-        if array is not None and isinstance(type_, TensorType):
+        array = known_value(graph, index, captures.outer.builder.given)
+        if array is not None and array.dtype.kind != "O" and isinstance(type_, TensorType):
             return self.graph.constant(Constant.of(array, type_.dtype))
         number = captures.numbers.setdefault(value, len(captures.numbers))
-        return self.graph.add("Input", (f"{CAPTURE}{number}",), (), type_)
+        made = self.graph.add("Input", (f"{CAPTURE}{number}",), (), type_)
+        if array is not None:
+            self.builder.given[made] = array
+        return made

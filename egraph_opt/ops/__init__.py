@@ -1,7 +1,7 @@
 """The table of operators: one declaration per operator, read by every other room."""
 
 from egraph_opt.ops.base import Array, IllTyped, Operator, Param, Sample, Unsupported
-from egraph_opt.ops.known import constant_value, size_values
+from egraph_opt.ops.known import constant_value, known_value, size_values
 from egraph_opt.ops.lowering import Lowering, Sink, dtype_name, numpy_dtype
 from egraph_opt.ops.registry import importers, operator, operators
 from egraph_opt.ops.source import Builder, Source
@@ -20,6 +20,7 @@ __all__ = [
     "constant_value",
     "dtype_name",
     "importers",
+    "known_value",
     "numpy_dtype",
     "operator",
     "operators",

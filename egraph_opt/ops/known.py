@@ -8,7 +8,8 @@ when nothing reads them.
 from __future__ import annotations
 
 import operator as op
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,26 +22,36 @@ from egraph_opt.ops.registry import operator
 LIMIT = 4096
 """The largest tensor, in elements, that is computed on the way."""
 _STEPS = 200
+_NOTHING: Mapping[int, Array] = MappingProxyType({})
 
 
 class Undecided(ValueError):  # noqa: N818
     """What the operator gives depends on how large a symbolic size is."""
 
 
-def constant_value(graph: TensorGraph, index: int) -> Array | None:
-    """The array of node ``index`` if it is the same whatever the inputs and their sizes are, and small or stored."""
+def constant_value(graph: TensorGraph, index: int, given: Mapping[int, Array] = _NOTHING) -> Array | None:
+    """The array of node ``index`` if it is the same whatever the inputs and their sizes are, and small or stored.
+
+    ``given`` has values of inputs: those that a body takes from outside may be known there.
+    """
     if graph.nodes[index].op == "Const":
         return graph.value(index)
-    found = _Evaluation(graph).value(index)
-    return found if isinstance(found, np.ndarray) and found.dtype.kind != "O" else None
+    found = known_value(graph, index, given)
+    return found if found is not None and found.dtype.kind != "O" else None
 
 
-def size_values(graph: TensorGraph, index: int) -> tuple[Size, ...] | None:
+def size_values(graph: TensorGraph, index: int, given: Mapping[int, Array] = _NOTHING) -> tuple[Size, ...] | None:
     """The integers of node ``index``, in order, some of them symbolic sizes, if only sizes of operands decide them."""
-    found = _Evaluation(graph).value(index)
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "iuO":
+    found = known_value(graph, index, given)
+    if found is None or found.dtype.kind not in "iuO":
         return None
     return tuple(found.reshape(-1).tolist())
+
+
+def known_value(graph: TensorGraph, index: int, given: Mapping[int, Array] = _NOTHING) -> Array | None:
+    """The array of node ``index``, of objects where symbolic sizes are among them; None where a run decides."""
+    found = _Evaluation(graph, given).value(index)
+    return found if isinstance(found, np.ndarray) else None
 
 
 class _Evaluation:
@@ -49,13 +60,15 @@ class _Evaluation:
     Where a symbolic size is among the elements, an array is one of objects: numbers and ``SizeExpr``.
     """
 
-    def __init__(self, graph: TensorGraph) -> None:
+    def __init__(self, graph: TensorGraph, given: Mapping[int, Array]) -> None:
         self.graph = graph
-        self.found: dict[int, Array | tuple[Array, ...] | None] = {}
+        self.found: dict[int, Array | tuple[Array, ...] | None] = dict(given)
+        self.steps = 0
 
     def value(self, index: int) -> Array | tuple[Array, ...] | None:
         if index not in self.found:
-            self.found[index] = None if len(self.found) > _STEPS else self._compute(index)
+            self.steps += 1
+            self.found[index] = None if self.steps > _STEPS else self._compute(index)
         return self.found[index]
 
     def _compute(self, index: int) -> Array | tuple[Array, ...] | None:

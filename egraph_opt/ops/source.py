@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir
@@ -16,9 +16,18 @@ from egraph_opt.ops.registry import operator
 
 @dataclass(frozen=True)
 class Builder:
-    """Adds typed nodes to a graph."""
+    """Adds typed nodes to a graph.
+
+    Attributes:
+        given: values of inputs that are known all the same, symbolic sizes among them.
+    """
 
     graph: TensorGraph
+    given: dict[int, Array] = field(default_factory=dict[int, Array])
+
+    def known(self, index: int) -> Array | None:
+        """The value of a node that no input decides: ``constant_value``."""
+        return constant_value(self.graph, index, self.given)
 
     def apply(self, op: str, operands: Sequence[int], **attributes: AttrValue) -> int:
         """Index of ``op(*operands)``; attributes by name, all of them.
@@ -147,7 +156,7 @@ class Source:
 
     def array(self, index: int) -> Array | None:
         """The value of input ``index`` where it is a constant or a small expression of constants."""
-        return constant_value(self.builder.graph, self.operand(index)) if self.has(index) else None
+        return self.builder.known(self.operand(index)) if self.has(index) else None
 
     def ints(self, index: int, what: str) -> tuple[int, ...]:
         """Constant integers of input ``index``.
@@ -166,7 +175,7 @@ class Source:
         Raises:
             Unsupported: anything else decides them while the model runs.
         """
-        found = size_values(self.builder.graph, self.operand(index))
+        found = size_values(self.builder.graph, self.operand(index), self.builder.given)
         return self.ints(index, what) if found is None else found
 
     def apply(self, op: str, *operands: int, **attributes: AttrValue) -> int:

@@ -138,3 +138,16 @@ def test_bodies_of_other_operators_are_kept(tools: Any) -> None:
     node = opaque_node(found.graph, index)
     assert isinstance(node, OpaqueNode)
     assert not node.bodies
+
+
+def test_a_shape_that_is_worked_out_outside_is_known_inside(tools: Any) -> None:
+    text = (
+        "g (float[N,3,4] x, bool c) => (float[?,12] y) <int64[1] i={0}, int64[1] rest={12}> {"
+        " s = Shape(x) b = Gather(s, i) t = Concat<axis=0>(b, rest) y = If(c) <"
+        "then_branch = p () => (float[?,12] z) { q = Neg(x) z = Reshape(q, t) },"
+        "else_branch = e () => (float[?,12] u) { u = If(c) <"
+        "then_branch = pp () => (float[?,12] v) { v = Reshape(x, t) },"
+        "else_branch = ee () => (float[?,12] w) { k = Abs(x) w = Reshape(k, t) }> }> }"
+    )
+    feeds = [{"x": np.ones((n, 3, 4), np.float32) * -2, "c": c} for n in (0, 1, 3) for c in (True, False)]
+    assert tools.trip(tools.parse(text), *feeds).operators() == ["If"]
