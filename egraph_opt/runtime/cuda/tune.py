@@ -6,7 +6,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -144,11 +144,18 @@ class Tuner:
         return self.choices.known[key_of(step, fast)][1]
 
     def generated(self, step: Generated, launch: Launch, buffers: Sequence[Buffer]) -> float:
-        """Seconds of a kernel of our own, from memory or timed now."""
+        """Seconds of a kernel of our own, from memory or timed now.
+
+        Raises:
+            UsageError: it does not run.
+        """
         key = key_of(step, True)
         if key not in self.choices.known or (self.again and key not in self._timed):
             self._timed.add(key)
-            self.choices.known[key] = ("generated", self.seconds(launch, step, buffers))
+            seconds = self.seconds(launch, step, buffers)
+            if seconds == float("inf"):
+                raise UsageError(f"the kernel of {step.title} does not run on this GPU")
+            self.choices.known[key] = ("generated", seconds)
         return self.choices.known[key][1]
 
     def _calls(self, step: Product | Convolution, fast: bool) -> list[Call]:
@@ -166,31 +173,33 @@ class Tuner:
         return found or self.dnn.call(step, fast, label)
 
     def seconds(self, call: Launch, step: Step, buffers: Sequence[Buffer]) -> float:
-        """Median seconds of a call in a replayed graph, its weights cold, everything else in the cache."""
-        views = {v.buffer: v for v in (*step.reads, *step.writes)}
-        places, size = dict[int, int](), 0
-        weights = [b for b in views if buffers[b].role == "weight"]
-        for number in views:
-            if number not in weights:
-                places[number] = size
-                size += -(-buffers[number].bytes // 256) * 256
-        cold = sum(-(-buffers[b].bytes // 256) * 256 for b in weights)
-        copies = max(1, min(_REPEATS, _COLD // max(cold, 1)))
-        base = self._scratch(max(size + cold * copies + call.space + 256, _COLD))
-        before = {b: sum(-(-buffers[w].bytes // 256) * 256 for w in weights[:i]) for i, b in enumerate(weights)}
+        """Median seconds of a call in a replayed graph, its weights cold, everything else in the cache.
+
+        Floats are small random numbers, and whole numbers 0: they may be indices.
+        """
+        used = {v.buffer: buffers[v.buffer] for v in (*step.reads, *step.writes)}
+        whole, zeros = _laid({n: b for n, b in used.items() if not b.dtype.startswith(("float", "bfloat"))})
+        warm, size = _laid({n: b for n, b in used.items() if b.role != "weight" and n not in whole})
+        cold, once = _laid({n: b for n, b in used.items() if b.role == "weight" and n not in whole})
+        copies = max(1, min(_REPEATS, _COLD // max(once, 1)))
+        base = self._scratch(max(size + once * copies + call.space + 256, _COLD))
+        block = self.cupy.zeros(max(zeros, 256), self.cupy.uint8)
+        self.cupy.cuda.Device().synchronize()  # our stream does not wait for the one that filled it
 
         def pointer(turn: int) -> Pointer:
             def of(view: View) -> int:
-                item = 2 if view.dtype == "bfloat16" else np.dtype(view.dtype).itemsize
-                if view.buffer in places:
-                    return base + places[view.buffer] + view.offset * item
-                return base + size + turn % copies * cold + before[view.buffer] + view.offset * item
+                inside = view.offset * (2 if view.dtype == "bfloat16" else np.dtype(view.dtype).itemsize)
+                if view.buffer in whole:
+                    return block.data.ptr + whole[view.buffer] + inside
+                if view.buffer in warm:
+                    return base + warm[view.buffer] + inside
+                return base + size + turn % copies * once + cold[view.buffer] + inside
 
             return of
 
-        space, idle = base + size + cold * copies, time.monotonic() - self._worked
-        warm = 2e-3 if idle < _IDLE else 2e-2
-        taken = timed(self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s), _REPEATS, warm=warm)
+        space, idle = base + size + once * copies, time.monotonic() - self._worked
+        spin = 2e-3 if idle < _IDLE else 2e-2
+        taken = timed(self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s), _REPEATS, warm=spin)
         self._worked = time.monotonic()
         return taken
 
@@ -202,6 +211,14 @@ class Tuner:
             self._block = self.cupy.resize(self.cupy.asarray(some), -(-size // 2))
             self.cupy.cuda.Device().synchronize()
         return self._block.data.ptr
+
+
+def _laid(buffers: Mapping[int, Buffer]) -> tuple[dict[int, int], int]:
+    """Buffers one after the other: their offsets by number, and the bytes of all."""
+    places, end = dict[int, int](), 0
+    for number, buffer in buffers.items():
+        places[number], end = end, end + -(-buffer.bytes // 256) * 256
+    return places, end
 
 
 def timed(
