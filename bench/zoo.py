@@ -10,14 +10,13 @@ optional packages (``pip install onnxsim onnxslim``); one that is missing or fai
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import onnx
+from peer_tools import PEERS
 from rich.console import Console
 from rich.table import Table
 from zoo_models import LARGE, SHAPES, files, load, zoo_folder
@@ -27,19 +26,6 @@ from egraph_opt.onnx_io import to_ir
 from egraph_opt.pipeline.sizes import measured_sizes
 from egraph_opt.runtime import race
 from egraph_opt.verification import random_feeds
-
-Peer = Callable[[onnx.ModelProto], onnx.ModelProto]
-
-
-def onnxsim(proto: onnx.ModelProto) -> onnx.ModelProto:
-    return importlib.import_module("onnxsim").simplify(proto)[0]
-
-
-def onnxslim(proto: onnx.ModelProto) -> onnx.ModelProto:
-    return cast(onnx.ModelProto, importlib.import_module("onnxslim").slim(proto))
-
-
-PEERS: dict[str, Peer] = {"onnxsim": onnxsim, "onnxslim": onnxslim}
 
 
 def bench(path: Path, peers: list[str], samples: int) -> dict[str, Any]:
