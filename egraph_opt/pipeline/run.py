@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,8 @@ SATURATION_SECONDS = 20.0
 EXTRACTION_SECONDS = 10.0
 BODY_SECONDS = 4.0
 """Longest saturation of one body of a control flow node."""
+BODIES_SECONDS = 30.0
+"""Time after which the bodies that are left stay as they are."""
 BISECT_SECONDS = 3.0
 """Longest saturation without a rule that may have led to wrong results."""
 SHARES = {"saturate": 0.25, "price": 0.6}
@@ -153,11 +156,16 @@ class Run:
         return dataclasses.replace(imported, graph=fold_constants(imported.graph))
 
     def _better_bodies(self, imported: Imported, sizes: dict[str, int]) -> Imported:
-        """The model with the bodies of If, Loop and Scan optimized, each on its own and by estimate."""
+        """The model with the bodies of If, Loop and Scan optimized, one by one and by estimate, while time lasts."""
+        own = self._deadline(SHARES["saturate"])
+        latest = min(time.monotonic() + BODIES_SECONDS, math.inf if own is None else own)
 
         def best(graph: TensorGraph) -> TensorGraph:
+            left = latest - time.monotonic()
+            if left <= 0:
+                return graph
             body = Imported(imported.model, graph, imported.opset)
-            limits = Limits(seconds=BODY_SECONDS, memory=int(self.options.memory_limit * 2**30))
+            limits = Limits(seconds=min(BODY_SECONDS, left), memory=int(self.options.memory_limit * 2**30))
             guard = self.options.numerics != "fast"
             try:
                 chosen = sizes_that_fit(graph, sizes)
@@ -170,6 +178,8 @@ class Run:
             return better[0].graph if better else graph
 
         graph, self.better_bodies = with_better_bodies(imported.graph, best)
+        if self.better_bodies:
+            self.report.notes.append(f"{self.better_bodies} subgraphs were optimized on their own")
         return dataclasses.replace(imported, graph=graph)
 
     def _saturate(self, imported: Imported, worker: Worker) -> Saturation:
