@@ -126,6 +126,8 @@ class _Joiner:
 
 def _identity(opaque: OpaqueNode, opset: int) -> bytes | None:
     """What a deterministic node computes from its operands, as bytes; ``None`` where ONNX does not say that it is."""
+    if opaque.bodies:  # what a body takes from outside is known by name there, and names say nothing
+        return None
     node = onnx_ir.to_proto(opaque.node)
     assert isinstance(node, onnx.NodeProto)
     try:
