@@ -34,6 +34,8 @@ template <> struct Down<__nv_bfloat16> {
   static __device__ __forceinline__ __nv_bfloat16 of(float v) { return __float2bfloat16_rn(v); } };
 template <typename T> __device__ __forceinline__ T larger(T a, T b) { return (a > b || a != a) ? a : b; }
 template <typename T> __device__ __forceinline__ T smaller(T a, T b) { return (a < b || a != a) ? a : b; }
+template <typename T> __device__ __forceinline__ T remainder_of(T a, T b, bool as_divisor) {
+  const T d = b == 0 ? (T)1 : b, r = (T)(a % d); return as_divisor && r != 0 && (r < 0) != (d < 0) ? (T)(r + d) : r; }
 template <typename T> __device__ __forceinline__ T sum2(T a, T b) { return a + b; }
 template <typename T> __device__ __forceinline__ T times2(T a, T b) { return a * b; }
 #define REDUCE(NAME, JOIN) \\
@@ -102,7 +104,7 @@ _BINARY: Mapping[str, str] = MappingProxyType(
     }
 )
 
-ELEMENTWISE = frozenset(_UNARY) | frozenset(_BINARY) | {"Gelu", "Clip", "Cast", "BatchNormalization"}
+ELEMENTWISE = frozenset(_UNARY) | frozenset(_BINARY) | {"Gelu", "Clip", "Cast", "BatchNormalization", "Mod"}
 """Operators whose element i needs element i of each operand (broadcast) and nothing else."""
 
 
@@ -126,6 +128,13 @@ def expression(op: str, attrs: tuple[AttrValue, ...], dtype: str, operands: list
                 f"({x} + ({t})0.044715 * {x} * {x} * {x}))))"
             )
         return f"(({t})0.5 * {x} * (({t})1 + erf({x} * ({t}){math.sqrt(0.5)!r})))"
+    if op == "Mod":
+        whole = t not in ("float", "double")
+        return (
+            f"remainder_of<{t}>({operands[0]}, {operands[1]}, {'false' if attrs[0] else 'true'})"
+            if whole
+            else f"fmod({operands[0]}, {operands[1]})"
+        )
     if op == "BatchNormalization":
         x, scale, bias, mean, variance = operands
         return f"(({x} - {mean}) * ({scale} / sqrt({variance} + {literal(attrs[0], dtype)})) + {bias})"
