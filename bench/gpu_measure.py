@@ -10,12 +10,16 @@ GPU.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import time
 from pathlib import Path
 
 from egraph_opt.runtime import Signature, cuda
 from egraph_opt.runtime.cuda.measure import measure, read_signatures, scope_here, write_signatures
+
+_GRAPHS = 5
+"""How many graphs of a pool count: the original, the cheapest and a few more."""
 
 
 def collect(folder: Path, out: Path) -> None:
@@ -31,9 +35,10 @@ def collect(folder: Path, out: Path) -> None:
         for dtype in ("float32", "float16"):
             model = models.build(name, dtype=dtype)
             graphs = [import_model(onnx_ir.from_proto(model)).graph]
-            recipe = folder / f"{name}.{dtype}.json"
-            if recipe.exists():
-                graphs.append(recipes.load(json.loads(recipe.read_text()), model))
+            pool = folder / f"{name}.{dtype}.json.gz"
+            if pool.exists():
+                records = json.loads(gzip.decompress(pool.read_bytes()))
+                graphs += [recipes.load(record, model) for record in records[:_GRAPHS]]
             for graph in graphs:
                 moving = {i for i in graph.live() if graph.nodes[i].op == "Input"}
                 for index in graph.live():  # expressions over weights are folded before anything runs

@@ -1,6 +1,6 @@
 """Graphs of the benchmark networks without their weights, small enough to carry to another machine.
 
-    python bench/recipes.py --out DIR [NAME ...] [--dtype float16] [--target cuda:h100] [--count 50]
+    python bench/recipes.py --out DIR [NAME ...] [--dtype float16] [--target cuda:h100] [--count 50] [--candidates 5]
 
 A recipe is a graph with every weight as it is made: an initializer of the model by name, or an expression over those.
 ``load`` puts it together again with the weights of the model that it was made for. A file holds many graphs of one
@@ -136,15 +136,16 @@ def load(record: Record, model: onnx.ModelProto) -> TensorGraph:
 
 
 def candidates(records: Sequence[Record], model: onnx.ModelProto, fast: bool, count: int) -> list[Record]:
-    """The ``count`` of the graphs of a pool with the least estimates by the measured steps of an H100."""
+    """The ``count`` of the graphs of a pool with the least estimates by the measured steps of an H100, all different;
+    not the original, which is the first of the pool."""
     from egraph_opt.runtime import cuda
     from egraph_opt.runtime.cuda.prices import shipped_steps
 
-    prices, priced = shipped_steps("h100"), list[tuple[float, int]]()
-    for number, record in enumerate(records):
-        plan = cuda.make_plan(load(record, model), exact=not fast)
-        priced.append((prices.plan(plan, fast), number))
-    return [{**records[number], "estimate": seconds} for seconds, number in sorted(priced)[:count]]
+    prices, priced = shipped_steps("h100"), dict[float, Record]()
+    for record in records[1:]:
+        seconds = prices.plan(cuda.make_plan(load(record, model), exact=not fast), fast)
+        priced.setdefault(round(seconds, 9), {**record, "estimate": seconds})
+    return [priced[seconds] for seconds in sorted(priced)[:count]]
 
 
 def _weight(constant: Constant) -> object:
@@ -179,15 +180,24 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "float16"), default="float32")
     parser.add_argument("--target", default="cuda:h100")
     parser.add_argument("--count", type=int, default=50, help="how many different graphs of each network")
+    parser.add_argument("--candidates", type=int, default=0, help="also the few best of them, for gpu_networks.py")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name in arguments.names or EIGHT:
         begin = time.process_time()
         found = explore(name, dtype=arguments.dtype, target=arguments.target)
         graphs = [record(found, s, name, arguments.dtype, why) for why, s in pool(found, arguments.count)]
-        path = arguments.out / f"{name}.{arguments.dtype}.json.gz"
-        path.write_bytes(gzip.compress(json.dumps(graphs).encode(), mtime=0))
-        print(f"{path}: {len(graphs)} graphs, {time.process_time() - begin:.1f} s", flush=True)
+        _write(arguments.out / f"{name}.{arguments.dtype}.json.gz", graphs)
+        if arguments.candidates:
+            model = models.build(name, dtype=arguments.dtype)
+            for numerics in ("fp16",) if arguments.dtype == "float16" else ("tf32", "fp32"):
+                few = candidates(graphs, model, numerics == "tf32", arguments.candidates)
+                _write(arguments.out / f"{name}.{numerics}.json.gz", few)
+        print(f"{name}: {len(graphs)} graphs, {time.process_time() - begin:.1f} s", flush=True)
+
+
+def _write(path: Path, records: Sequence[Record]) -> None:
+    path.write_bytes(gzip.compress(json.dumps(list(records)).encode(), mtime=0))
 
 
 if __name__ == "__main__":
