@@ -19,9 +19,8 @@ import numpy as np
 from egraph_opt.ops import numpy_dtype, operator
 from egraph_opt.runtime.cuda.expressions import PRELUDE
 from egraph_opt.runtime.cuda.memory import offsets
-from egraph_opt.runtime.cuda.plan import Plan
 from egraph_opt.runtime.cuda.schedule import schedule
-from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
+from egraph_opt.runtime.cuda.steps import Convolution, Generated, Plan, Product, Step
 from egraph_opt.runtime.cuda.views import View
 
 COMPILER = shutil.which("g++")

@@ -19,9 +19,9 @@ from egraph_opt.ops import numpy_dtype
 from egraph_opt.ops.base import Array
 from egraph_opt.runtime.cuda.device import library, machine
 from egraph_opt.runtime.cuda.memory import offsets
-from egraph_opt.runtime.cuda.plan import Plan, make_plan
+from egraph_opt.runtime.cuda.plan import make_plan
 from egraph_opt.runtime.cuda.schedule import schedule
-from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product
+from egraph_opt.runtime.cuda.steps import Convolution, Generated, Plan, Product
 from egraph_opt.runtime.cuda.tune import Call, Choices, Launch, Pointer, Tuner
 from egraph_opt.runtime.cuda.views import View
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from egraph_opt.runtime.cuda.plan import Plan
 from egraph_opt.runtime.cuda.schedule import Schedule
+from egraph_opt.runtime.cuda.steps import Plan
 
 _ALIGN = 256
 

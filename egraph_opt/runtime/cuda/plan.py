@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
@@ -19,49 +18,8 @@ from egraph_opt.runtime.cuda.kernels import Code
 from egraph_opt.runtime.cuda.layout import orders
 from egraph_opt.runtime.cuda.lower import lowered
 from egraph_opt.runtime.cuda.matrices import parts_of, products
-from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
+from egraph_opt.runtime.cuda.steps import Buffer, Convolution, Generated, Plan, Product, Role, Step
 from egraph_opt.runtime.cuda.views import View, channels_last, dense_strides, moved, part, reshaped, split_start
-
-Role = Literal["input", "weight", "work", "output"]
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """Memory for ``elements`` of ``dtype``; ``load`` gives a weight as it lies there, and ``key`` says which it is."""
-
-    role: Role
-    dtype: str
-    elements: int
-    name: str = ""
-    load: Callable[[], Array] | None = None
-    key: str = ""
-
-    @property
-    def bytes(self) -> int:
-        return self.elements * TensorType(self.dtype, ()).itemsize
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Steps in an order in which they may run.
-
-    Attributes:
-        inputs, outputs: views by name; outputs are row-major.
-    """
-
-    buffers: tuple[Buffer, ...]
-    steps: tuple[Step, ...]
-    inputs: Mapping[str, View]
-    outputs: tuple[View, ...]
-    graph: TensorGraph
-
-    def __str__(self) -> str:
-        rows = [f"{i:4} {step.kind:12} {step.title}" for i, step in enumerate(self.steps)]
-        work = sum(b.bytes for b in self.buffers if b.role == "work")
-        weights = sum(b.bytes for b in self.buffers if b.role == "weight")
-        return "\n".join(
-            [*rows, f"{len(self.steps)} steps, {weights / 1e6:.1f} MB weights, {work / 1e6:.1f} MB written"]
-        )
 
 
 def make_plan(

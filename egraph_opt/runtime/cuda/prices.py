@@ -14,9 +14,8 @@ from egraph_opt.ir import TensorType
 from egraph_opt.runtime.analytic import DEVICES
 from egraph_opt.runtime.costs import Work
 from egraph_opt.runtime.cuda.fitted import Neighbours, Point
-from egraph_opt.runtime.cuda.plan import Plan
 from egraph_opt.runtime.cuda.schedule import schedule
-from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
+from egraph_opt.runtime.cuda.steps import Convolution, Generated, Plan, Product, Step
 from egraph_opt.runtime.cuda.views import View
 
 _ROOF = DEVICES["h100"]

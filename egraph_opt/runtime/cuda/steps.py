@@ -1,9 +1,13 @@
-"""What a plan is made of: launches of generated code and calls of libraries, with the views they read and write."""
+"""What a plan is: launches of generated code and calls of libraries, with the views they read and write."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from egraph_opt.ir import TensorGraph, TensorType
+from egraph_opt.ops.base import Array
 from egraph_opt.runtime.cuda.views import View
 
 
@@ -67,3 +71,45 @@ class Convolution(Step):
     bias: View | None = None
     residual: View | None = None
     activation: str | None = None
+
+
+Role = Literal["input", "weight", "work", "output"]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory for ``elements`` of ``dtype``; ``load`` gives a weight as it lies there, and ``key`` says which it is."""
+
+    role: Role
+    dtype: str
+    elements: int
+    name: str = ""
+    load: Callable[[], Array] | None = None
+    key: str = ""
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * TensorType(self.dtype, ()).itemsize
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in an order in which they may run.
+
+    Attributes:
+        inputs, outputs: views by name; outputs are row-major.
+    """
+
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    inputs: Mapping[str, View]
+    outputs: tuple[View, ...]
+    graph: TensorGraph
+
+    def __str__(self) -> str:
+        rows = [f"{i:4} {step.kind:12} {step.title}" for i, step in enumerate(self.steps)]
+        work = sum(b.bytes for b in self.buffers if b.role == "work")
+        weights = sum(b.bytes for b in self.buffers if b.role == "weight")
+        return "\n".join(
+            [*rows, f"{len(self.steps)} steps, {weights / 1e6:.1f} MB weights, {work / 1e6:.1f} MB written"]
+        )

@@ -19,9 +19,8 @@ from egraph_opt.runtime.cuda.blas import Blas
 from egraph_opt.runtime.cuda.device import library
 from egraph_opt.runtime.cuda.dnn import Dnn, as_product
 from egraph_opt.runtime.cuda.expressions import PRELUDE
-from egraph_opt.runtime.cuda.plan import Buffer
 from egraph_opt.runtime.cuda.prices import key_of
-from egraph_opt.runtime.cuda.steps import Convolution, Generated, Product, Step
+from egraph_opt.runtime.cuda.steps import Buffer, Convolution, Generated, Product, Step
 from egraph_opt.runtime.cuda.views import View
 
 _COLD = 160 * 2**20
