@@ -64,7 +64,7 @@ def test_symbolic_axes_move_as_well() -> None:
 BOUNDS = (None, -2.0, -0.5, 0.0, 1.0, 3.0)
 
 
-@pytest.mark.parametrize(("p", "q"), itertools.product(BOUNDS, repeat=2))
+@pytest.mark.parametrize(("p", "q"), list(itertools.product(BOUNDS, repeat=2)))
 def test_bounds_of_bounds(p: float | None, q: float | None) -> None:
     x = np.linspace(-4, 4, 33)
     for r, s in itertools.product(BOUNDS, repeat=2):
