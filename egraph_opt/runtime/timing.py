@@ -233,15 +233,20 @@ def _keep(active: Sequence[_Runner]) -> list[_Runner]:
     return [baseline, control, *(r for r in rest if r.name in kept)]
 
 
+def laps(baseline: str, pooled: list[float], others: Sequence[tuple[str, list[float]]]) -> tuple[Lap, ...]:
+    """What the samples say: ``pooled`` are those of the baseline and of its control, ``others`` those of the rest."""
+    b10, middle = fastest_mean(pooled, _FASTEST), median(pooled)
+    found = [Lap(baseline, b10, middle, 1.0, 1.0, len(pooled))]
+    for name, samples in others:
+        mine, my_middle = fastest_mean(samples, _FASTEST), median(samples)
+        found.append(Lap(name, mine, my_middle, b10 / mine, middle / my_middle, len(samples)))
+    return tuple(found)
+
+
 def _laps(runners: Sequence[_Runner]) -> tuple[tuple[Lap, ...], float]:
     baseline, control, *rest = runners
-    pooled = baseline.pooled + control.pooled
-    b10, middle = fastest_mean(pooled, _FASTEST), median(pooled)
-    laps = [Lap(baseline.name, b10, middle, 1.0, 1.0, len(pooled))]
-    for runner in rest:
-        mine, my_middle = fastest_mean(runner.pooled, _FASTEST), median(runner.pooled)
-        laps.append(Lap(runner.name, mine, my_middle, b10 / mine, middle / my_middle, len(runner.pooled)))
-    return tuple(laps), _spread(baseline, control)
+    found = laps(baseline.name, baseline.pooled + control.pooled, [(r.name, r.pooled) for r in rest])
+    return found, _spread(baseline, control)
 
 
 def _spread(baseline: _Runner, control: _Runner) -> float:

@@ -11,7 +11,7 @@ from egraph_opt.onnx_io.load import Model
 from egraph_opt.runtime.cuda.executor import Program, compile
 from egraph_opt.runtime.cuda.tune import Choices, Tuner
 from egraph_opt.runtime.sampling import fastest_mean, median
-from egraph_opt.runtime.timing import CONTROL, Lap, RaceResult
+from egraph_opt.runtime.timing import CONTROL, RaceResult, laps
 
 _SAMPLE, _TURNS = 2e-3, 25
 """Seconds of one sample (replays back to back), and samples per model at most."""
@@ -67,12 +67,7 @@ def race_on_gpu(
 
 def _result(lanes: list[_Lane], seconds: float) -> RaceResult:
     baseline, control, *rest = lanes
-    pooled = baseline.samples + control.samples
-    best, middle = fastest_mean(pooled, _FASTEST), median(pooled)
-    laps = [Lap(baseline.name, best, middle, 1.0, 1.0, len(pooled))]
-    for lane in rest:
-        mine, my_middle = fastest_mean(lane.samples, _FASTEST), median(lane.samples)
-        laps.append(Lap(lane.name, mine, my_middle, best / mine, middle / my_middle, len(lane.samples)))
+    found = laps(baseline.name, baseline.samples + control.samples, [(lane.name, lane.samples) for lane in rest])
     sides = [(fastest_mean(x.samples, _FASTEST), median(x.samples)) for x in (baseline, control)]
     spread = max(max(a, b) / min(a, b) - 1 for a, b in zip(*sides, strict=True))
-    return RaceResult(tuple(laps), max(spread, _LEAST_SPREAD), "gpu", 1, seconds)
+    return RaceResult(found, max(spread, _LEAST_SPREAD), "gpu", 1, seconds)
