@@ -22,15 +22,19 @@ from rich.console import Console
 from rich.table import Table
 
 
-def nasrnn(net: Net, batch: int, *, steps: int = 5, hidden: int = 512) -> list[str]:
-    """A recurrent cell found by search, unrolled: eight gates, 16 fresh matrices a step."""
+def nasrnn(net: Net, batch: int, *, steps: int = 5, hidden: int = 512, shared: bool = False) -> list[str]:
+    """A recurrent cell found by search, unrolled: eight gates, 16 fresh matrices a step (TASO's graph), or ``shared``
+    ones, as a recurrent network has them."""
+
+    def matrices() -> list[str]:
+        return [net.weight(hidden, hidden, scale=hidden**-0.5) for _ in range(16)]
+
     state = net.weight(batch, hidden, scale=1.0)
+    kept = matrices() if shared else []
     for step in range(steps):
-        x = net.input(f"x{step}", batch, hidden)
-        t = [
-            net.add(net.linear(x, hidden, hidden, bias=False), net.linear(state, hidden, hidden, bias=False))
-            for _ in range(8)
-        ]
+        x, weights = net.input(f"x{step}", batch, hidden), kept or matrices()
+        pairs = zip(weights[::2], weights[1::2], strict=True)
+        t = [net.add(net.op("MatMul", x, a), net.op("MatMul", state, b)) for a, b in pairs]
         sigmoid, tanh, relu = (lambda v, kind=kind: net.op(kind, v) for kind in ("Sigmoid", "Tanh", "Relu"))
         m0 = net.add(relu(t[0]), sigmoid(t[3]))
         m1 = net.add(sigmoid(t[1]), tanh(t[2]))
