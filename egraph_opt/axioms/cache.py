@@ -41,13 +41,17 @@ def evaluators() -> str:
     return found.hexdigest()[:24]
 
 
+def cache_folder() -> Path:
+    """Where what was found out on this machine is kept: ``EGRAPH_OPT_CACHE``, or the user's cache folder."""
+    chosen = os.environ.get("EGRAPH_OPT_CACHE")
+    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("egraph-opt"))
+
+
 class Cache:
     """Reports on this version of the evaluators; without a folder that can be written they last as long as it."""
 
     def __init__(self) -> None:
-        chosen = os.environ.get("EGRAPH_OPT_CACHE")
-        folder = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("egraph-opt"))
-        self.file = folder / f"axioms-{evaluators()}.json"
+        self.file = cache_folder() / f"axioms-{evaluators()}.json"
         try:
             self._found: dict[str, dict[str, object]] = json.loads(self.file.read_text())
         except (OSError, ValueError):

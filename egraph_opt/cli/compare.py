@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from egraph_opt.cli.console import ProgressLine, parse_shapes, split_names, stderr, stdout, table
+from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.compare import BACKTRACKING, Comparison, Row, compare, open_subject, to_csv, to_json, write_page
 from egraph_opt.compare.tables import over_best
 from egraph_opt.errors import UsageError
@@ -23,6 +24,8 @@ def compare_command(
     seeds: int = typer.Option(1, min=1, help="Runs of each strategy that makes random choices."),
     target: str = typer.Option("ort-cpu", help="Whose costs count, for models."),
     measure_shape: list[str] = typer.Option([], metavar="NAME:1,3,224,224", help="Sizes of a model's symbolic input."),
+    rule_files: RuleFiles = [],  # noqa: B006 - typer copies it
+    cost_model: CostModelFile = None,
     no_measure: bool = typer.Option(False, "--no-measure", help="Do not time the extracted models."),
     json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write everything; - for stdout."),
     csv_file: Path | None = typer.Option(None, "--csv", metavar="FILE", help="Write the table."),
@@ -32,7 +35,12 @@ def compare_command(
     """Compare extraction strategies: on e-graph files, and on models (where the search over whole graphs takes part,
     and what was extracted is timed)."""
     strategies = _strategies(split_names(names))
-    options = Options(target=target, measure_shapes=parse_shapes("--measure-shape", measure_shape))
+    options = Options(
+        target=target,
+        measure_shapes=parse_shapes("--measure-shape", measure_shape),
+        rule_files=rule_files,
+        cost_model=cost_model or "",
+    )
     options.check()
     with ProgressLine(quiet) as progress:
         subjects = [open_subject(file, options, progress) for file in files]

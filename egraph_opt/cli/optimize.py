@@ -14,6 +14,7 @@ import onnx_ir
 import typer
 
 from egraph_opt.cli.console import ProgressLine, parse_shapes, split_names, stderr
+from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.cli.show import show_report
 from egraph_opt.egraph.serialize import write_egraph
 from egraph_opt.errors import EgraphOptError, UsageError
@@ -44,6 +45,8 @@ def optimize_command(
     threads: int = typer.Option(1, help="Threads of ONNX Runtime in every measurement."),
     time_limit: float | None = typer.Option(None, metavar="S", help="Seconds for everything."),
     memory_limit: float = typer.Option(8.0, metavar="GB", help="Memory of the saturation worker."),
+    rule_files: RuleFiles = [],  # noqa: B006 - typer copies it
+    cost_model: CostModelFile = None,
     skip_rules: list[str] = typer.Option([], metavar="a,b", help="Rules or families to leave out."),
     only_rules: list[str] = typer.Option([], metavar="a,b", help="Rules or families to use, and no others."),
     keep_opset: bool = typer.Option(False, help="Never raise the opset."),
@@ -69,6 +72,8 @@ def optimize_command(
         threads=threads,
         time_limit=time_limit,
         memory_limit=memory_limit,
+        rule_files=rule_files,
+        cost_model=cost_model or "",
         skip_rules=split_names(skip_rules),
         only_rules=split_names(only_rules),
         keep_opset=keep_opset,

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import typer
 
 from egraph_opt.cli.console import split_names, stderr, stdout, table
+from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.cli.zoo_progress import VIEWS, view
 from egraph_opt.errors import UsageError
 from egraph_opt.pipeline.units import size
@@ -59,6 +60,8 @@ def zoo_command(
     effort: str = typer.Option("standard"),
     threads: int = typer.Option(1),
     seed: int = typer.Option(0),
+    rule_files: RuleFiles = [],  # noqa: B006 - typer copies it
+    cost_model: CostModelFile = None,
     skip_rules: list[str] = typer.Option([], metavar="a,b"),
     only_rules: list[str] = typer.Option([], metavar="a,b"),
     keep_opset: bool = typer.Option(False, "--keep-opset"),
@@ -122,7 +125,16 @@ def _given(context: typer.Context) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(Settings)]
     sources = {n: context.get_parameter_source(n) for n in names}
     chosen = [n for n, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    return {n: split_names(v) if isinstance(v := context.params[n], list) else v for n in chosen}
+    return {n: _plain(context.params[n]) for n in chosen}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as it is written down: names one by one, paths that hold from any folder."""
+    if isinstance(value, Path):
+        return str(value.absolute())
+    if isinstance(value, list):
+        return [_plain(v) for v in value] if any(isinstance(v, Path) for v in value) else split_names(value)
+    return value
 
 
 def _check_words(rerun: str | None, fail_on: Sequence[str], progress: str) -> None:

@@ -14,7 +14,7 @@ from egraph_opt.errors import EgraphOptError
 from egraph_opt.extraction import Guarantee, Moment, extract, extractors
 from egraph_opt.ir import TensorGraph
 from egraph_opt.onnx_io import export_model
-from egraph_opt.runtime import get_cost_model, race
+from egraph_opt.runtime import race
 from egraph_opt.saturation import fold_constants
 from egraph_opt.search import Pricer, backtrack
 from egraph_opt.verification import random_feeds, runnable
@@ -150,7 +150,7 @@ def _search(subject: Subject, time_limit: float) -> tuple[Row, TensorGraph | Non
             subject.name, BACKTRACKING, 0, error="needs a model: an e-graph file has no rules to search with"
         ), None
     options = subject.run.options
-    pricer = Pricer(get_cost_model(options.target, threads=options.threads))
+    pricer = Pricer(options.prices_by())
     found = backtrack(subject.explored.imported.graph, subject.run.rules, pricer, budget=10**9, time_limit=time_limit)
     graph = fold_constants(found.graph, everything=True)
     trace = tuple(Moment(seconds, cost, -math.inf) for seconds, cost in found.trace)

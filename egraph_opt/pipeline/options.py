@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from egraph_opt.errors import UsageError
 from egraph_opt.extraction import get_extractor
 from egraph_opt.rewrites import Effort, Numerics
-from egraph_opt.runtime import get_cost_model
+from egraph_opt.rewrites.user import read_user_rules
+from egraph_opt.runtime import CostModel, get_cost_model
+from egraph_opt.runtime.user import load_cost_model
 
 Feeds = Mapping[str, NDArray[np.generic]]
 
@@ -32,6 +35,8 @@ class Options:
         threads: threads of ONNX Runtime in every measurement.
         time_limit: seconds for everything; None lets every stage take its own default.
         memory_limit: GB for the saturation worker.
+        rule_files: files of the user's own rules (``rewrites.artefact``), used besides those that ship.
+        cost_model: a file with a cost model of the user's own (``runtime.user``), which prices instead of the target's.
         skip_rules, only_rules: names of rules or families.
         keep_opset: never raise the model's opset.
         seed: of every random choice.
@@ -51,6 +56,8 @@ class Options:
     threads: int = 1
     time_limit: float | None = None
     memory_limit: float = 8.0
+    rule_files: Sequence[str | Path] = ()
+    cost_model: str | Path = ""
     skip_rules: Sequence[str] = ()
     only_rules: Sequence[str] = ()
     keep_opset: bool = False
@@ -71,15 +78,31 @@ class Options:
         if self.effort not in get_args(Effort):
             raise UsageError(f"--effort {self.effort}: choose one of {', '.join(get_args(Effort))}")
         get_extractor(self.extractor)
-        get_cost_model(self.target)
         if self.threads < 1:
             raise UsageError("--threads must be 1 or more")
+        get_cost_model(self.target)
+        self.prices_by()
+        read_user_rules(self.rule_files)
         if self.time_limit is not None and not self.time_limit > 0:  # NaN is not above 0 either
             raise UsageError("--time-limit must be a positive number of seconds")
         if not 0 < self.memory_limit < float("inf"):
             raise UsageError("--memory-limit must be a positive number of GB")
         if self.seed < 0:
             raise UsageError("--seed must be 0 or more")
+
+    def prices_by(self) -> CostModel:
+        """The cost model: that of the target, or of the user's file.
+
+        Raises:
+            UsageError: the file holds none.
+        """
+        if self.cost_model:
+            return load_cost_model(self.cost_model, self.target, self._prices_of, threads=self.threads)
+        return self._prices_of(self.target)
+
+    def _prices_of(self, target: str) -> CostModel:
+        more = {"fast": True} if target == "cuda" and self.numerics == "fast" else {}
+        return get_cost_model(target, threads=self.threads, **more)
 
     @property
     def measures(self) -> bool:

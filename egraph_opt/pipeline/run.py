@@ -27,8 +27,8 @@ from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
 from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, sizes_that_fit
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules, select_rules
+from egraph_opt.rewrites.user import read_user_rules
 from egraph_opt.rewrites.validation import admit
-from egraph_opt.runtime import get_cost_model
 from egraph_opt.runtime.registry import whole_price
 from egraph_opt.saturation import Frozen, Limits, Saturation, Worker, fold_constants, saturate
 from egraph_opt.verification import symbols
@@ -132,6 +132,8 @@ class Run:
         if self.options.measure_shapes:
             measured_sizes(self.model, self.options.measure_shapes)  # complain before any work is done
         offered = self.rules or all_rules("thorough")
+        names = {rule.name for rule in offered}  # on a second way they are all there
+        offered += tuple(r for r in read_user_rules(self.options.rule_files) if r.name not in names)
         self.rules = admit(
             select_rules(
                 offered,
@@ -221,11 +223,9 @@ class Run:
         return complete
 
     def _price(self, frozen: Frozen, sizes: dict[str, int]) -> Prices:
-        more = {"fast": True} if self.options.target == "cuda" and self.options.numerics == "fast" else {}
-        model = get_cost_model(self.options.target, threads=self.options.threads, **more)
         prices = price(
             frozen,
-            model,
+            self.options.prices_by(),
             sizes,
             lazy=self.options.lazy_costs,
             deadline=self._deadline(SHARES["price"]),
@@ -275,7 +275,7 @@ class Run:
 
     def _whole(self, graph: TensorGraph, sizes: dict[str, int]) -> Callable[[TensorGraph], float] | None:
         """What prices whole graphs, if the target can and runs this one."""
-        seconds = whole_price(get_cost_model(self.options.target), sizes)
+        seconds = whole_price(self.options.prices_by(), sizes)
         if seconds is None or seconds(graph) is None:
             return None
         return lambda other: seconds(other) or float("inf")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from egraph_opt.axioms.cache import cache_folder, evaluators
 from egraph_opt.errors import UnsoundRuleError
 from egraph_opt.rewrites.prove import records
 from egraph_opt.rewrites.prove.proof import Proof
@@ -44,6 +47,11 @@ def effective_status(rule: Rule) -> Status:
     return "proved" if proof_of(rule) is not None else "unproved"
 
 
+def judged(rule: Rule) -> Verdict:
+    """What the gates say of a rule: by its record, by what was found before on this machine, or now."""
+    return recorded(rule) or _kept(rule)
+
+
 def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     """The rules, once each has passed the gates: by its record, or now.
 
@@ -51,7 +59,7 @@ def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:
         UnsoundRuleError: a rule fails; the message holds the counterexample.
     """
     for rule in rules:
-        verdict = recorded(rule) or check_equation(rule)
+        verdict = judged(rule)
         if not verdict.passed:
             raise UnsoundRuleError(f"rule {rule.name} is refused: {verdict.reason}")
     return tuple(rules)
@@ -68,6 +76,21 @@ def write_records(rules: Sequence[Rule]) -> list[Verdict]:
     RECORDS.write_text(json.dumps(kept, indent=1) + "\n")
     _records.cache_clear()
     return verdicts
+
+
+def _kept(rule: Rule) -> Verdict:
+    """A verdict from the user's cache folder, one file for each content of a rule and of what evaluates it."""
+    folder = cache_folder() / "rules"
+    file = folder / f"{hashlib.sha256(f'{fingerprint(rule)} {evaluators()}'.encode()).hexdigest()[:24]}.json"
+    with suppress(OSError, ValueError, TypeError):
+        return Verdict(**json.loads(file.read_text()))
+    verdict = check_equation(rule)
+    with suppress(OSError):  # without a folder that can be written it is found again each time
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = file.with_suffix(f".{os.getpid()}")
+        aside.write_text(json.dumps(dataclasses.asdict(verdict)) + "\n")
+        aside.replace(file)
+    return verdict
 
 
 @cache

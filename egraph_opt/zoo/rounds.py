@@ -10,7 +10,7 @@ from typing import Any
 
 from egraph_opt.errors import UsageError
 from egraph_opt.zoo.journal import Journal
-from egraph_opt.zoo.settings import Rerun, Round, Settings, device_of, settings_from
+from egraph_opt.zoo.settings import Rerun, Round, Settings, device_of, rules_fingerprint, settings_from
 
 
 def enter_round(
@@ -40,7 +40,8 @@ def _begin(journal: Journal, source: Path, settings: Settings, rerun: Rerun) -> 
     settings.check()
     started = datetime.now(UTC).isoformat(timespec="seconds")
     number = len(journal.rounds) + 1
-    round_ = Round(number, rerun, str(source.absolute()), settings, started, device=device_of(settings))
+    where, rules = str(source.absolute()), rules_fingerprint(settings)
+    round_ = Round(number, rerun, where, settings, started, rules=rules, device=device_of(settings))
     journal.begin(round_)
     return round_
 
@@ -57,7 +58,9 @@ def _check_same(folder: Path, last: Round, source: Path, given: Mapping[str, Any
                 f"the run in {folder} has {name} {before!r}, not {value!r}: leave it out, or say with --rerun"
                 " (failed, changed, all) what to do again"
             )
-    now = Round(last.number, last.rerun, last.source, wanted, last.started, device=device_of(wanted))
+    wanted.check()
+    rules, device = rules_fingerprint(wanted), device_of(wanted)
+    now = Round(last.number, last.rerun, last.source, wanted, last.started, rules=rules, device=device)
     if now.config != last.config:
         changed = [name for name, number in now.versions.items() if last.versions.get(name) != number]
         changed += ["the rules"] * (now.rules != last.rules) + ["the machine"] * (now.device != last.device)

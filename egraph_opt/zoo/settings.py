@@ -8,12 +8,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from egraph_opt.errors import UsageError
 from egraph_opt.pipeline import Options
 from egraph_opt.rewrites import Effort, Numerics
 from egraph_opt.rewrites.library import all_rules
+from egraph_opt.rewrites.user import read_user_rules
 from egraph_opt.rewrites.validation import fingerprint
 from egraph_opt.runtime import cpu_name
 
@@ -31,6 +33,7 @@ class Settings:
     """How each model is optimized; the fields are those of ``Options``, except for the limits.
 
     Attributes:
+        rule_files, cost_model: absolute paths.
         time_limit: seconds after which a model's processes are killed.
         memory_limit: GB (2^30 bytes) of data that each process of a model may hold.
     """
@@ -41,6 +44,8 @@ class Settings:
     effort: Effort = "standard"
     threads: int = 1
     seed: int = 0
+    rule_files: Sequence[str] = ()
+    cost_model: str = ""
     skip_rules: Sequence[str] = ()
     only_rules: Sequence[str] = ()
     keep_opset: bool = False
@@ -67,7 +72,7 @@ class Round:
 
     Attributes:
         source: the folder of the zoo.
-        rules: fingerprint of the rules that ship.
+        rules: fingerprint of the rules, and of the user's cost model.
         device: the machine, where costs are measured; empty where they are formulas.
     """
 
@@ -77,7 +82,7 @@ class Round:
     settings: Settings
     started: str
     versions: Mapping[str, str] = field(default_factory=lambda: {name: version(name) for name in PACKAGES})
-    rules: str = field(default_factory=lambda: rules_fingerprint())
+    rules: str = field(default_factory=lambda: rules_fingerprint(Settings()))
     device: str = ""
 
     def __post_init__(self) -> None:
@@ -114,6 +119,10 @@ def device_of(settings: Settings) -> str:
     return "" if settings.target.startswith("analytic") else cpu_name()
 
 
-def rules_fingerprint() -> str:
-    """Hash of all rules that ship."""
-    return hashlib.sha256("".join(fingerprint(rule) for rule in all_rules("thorough")).encode()).hexdigest()[:16]
+def rules_fingerprint(settings: Settings) -> str:
+    """Hash of all rules, those that ship and the user's, and of the user's cost model."""
+    rules = (*all_rules("thorough"), *read_user_rules(settings.rule_files))
+    found = hashlib.sha256("".join(fingerprint(rule) for rule in rules).encode())
+    if settings.cost_model:
+        found.update(Path(settings.cost_model).read_bytes())
+    return found.hexdigest()[:16]
