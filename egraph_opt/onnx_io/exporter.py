@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 import onnx_ir
 
 from egraph_opt.errors import EgraphOptError
-from egraph_opt.ir import Constant, Size, SizeExpr, TensorGraph, TensorType, Type
+from egraph_opt.ir import Constant, Origin, Size, SizeExpr, TensorGraph, TensorType, Type
 from egraph_opt.onnx_io.importer import Imported
 from egraph_opt.onnx_io.opaque import CAPTURE, FORMAL, Body, OpaqueNode, opaque_node, prune
 from egraph_opt.onnx_io.shapes import usable_name
 from egraph_opt.ops import Lowering, Sink, operator
-from egraph_opt.ops.lowering import ONNX_DTYPES
+from egraph_opt.ops.lowering import onnx_dtype
 
 Values = tuple[onnx_ir.Value, ...]
+CAME_FROM, MADE_BY = "pkg.egraph_opt.nodes", "pkg.egraph_opt.rules"
+"""Keys of the metadata of nodes: JSON lists of the nodes of the original model, and of the rules that made it of them."""
 
 
 class OpsetError(EgraphOptError):
@@ -36,10 +39,11 @@ def needed_opset(graph: TensorGraph, floor: int) -> int:
     return needed
 
 
-def export_model(imported: Imported, graph: TensorGraph) -> onnx_ir.Model:
+def export_model(imported: Imported, graph: TensorGraph, *, provenance: bool = False) -> onnx_ir.Model:
     """``graph``, whose inputs and outputs are those of ``imported``, as a model with the same interface.
 
-    The opset is the model's own unless a node needs a newer one.
+    The opset is the model's own unless a node needs a newer one. ``provenance``: the metadata of each node says where
+    it comes from.
 
     Raises:
         OpsetError: a newer opset is needed, and an opaque node means something else there.
@@ -47,7 +51,8 @@ def export_model(imported: Imported, graph: TensorGraph) -> onnx_ir.Model:
     old, source = imported.model, imported.source or imported.model
     graph = prune(graph)
     opset = needed_opset(graph, imported.opset)
-    writer = _Writer(graph, imported.opset, opset, _inner_names(graph) | {v.name for v in old.graph.outputs if v.name})
+    taken = _inner_names(graph) | {v.name for v in old.graph.outputs if v.name}
+    writer = _Writer(graph, imported.opset, opset, taken, provenance=provenance)
     inputs = [_copy_value(v) for v in old.graph.inputs if v.name in imported.input_types]
     writer.place_inputs(inputs)
     writer.place_nodes()
@@ -96,13 +101,19 @@ class _Writer:
     those alone that the graphs around them ``want``."""
 
     def __init__(
-        self, graph: TensorGraph, old: int, opset: int, taken: set[str], wanted: frozenset[str] = frozenset()
+        self,
+        graph: TensorGraph,
+        old: int,
+        opset: int,
+        taken: set[str],
+        wanted: frozenset[str] = frozenset(),
+        provenance: bool = False,
     ) -> None:
         self.graph, self.sink, self.old = graph, Sink(opset), old
         self.opaque = _carried(graph, old, opset)
         self.values: dict[int, Values] = {}
         self.outer: set[onnx_ir.Value] = set()
-        self.taken, self.wanted = taken, wanted
+        self.taken, self.wanted, self.provenance = taken, wanted, provenance
 
     def place_inputs(self, inputs: Iterable[onnx_ir.Value]) -> None:
         by_name = {value.name or "": value for value in inputs}
@@ -117,7 +128,7 @@ class _Writer:
     def body(self, body: Body, captured: Mapping[int, onnx_ir.Value]) -> onnx_ir.Graph:
         """A subgraph, whose captures are these values of the outer graph."""
         ours = {name for constant in self.graph.constants for name in constant.names} | set(self.graph.names.values())
-        writer = _Writer(body.graph, self.old, self.sink.opset, self.taken, self.wanted | ours)
+        writer = _Writer(body.graph, self.old, self.sink.opset, self.taken, self.wanted | ours, self.provenance)
         writer.outer = set(captured.values())
         formals = [_copy_value(value) for value in body.like.inputs]
         for value in formals:
@@ -134,7 +145,16 @@ class _Writer:
     def place_nodes(self) -> None:
         for index in self.graph.live():
             if index not in self.values:
+                first = len(self.sink.nodes)
                 self.values[index] = self._place(index)
+                if self.provenance:
+                    self._say_origin(index, self.sink.nodes[first:])
+
+    def _say_origin(self, index: int, made: Sequence[onnx_ir.Node]) -> None:
+        origin = self.graph.origins.get(index, Origin())
+        said = {CAME_FROM: origin.nodes, MADE_BY: origin.rules}
+        for node in made:
+            node.metadata_props.update({key: json.dumps(names) for key, names in said.items() if names})
 
     def _place(self, index: int) -> Values:
         node, type_ = self.graph.nodes[index], self.graph.types[index]
@@ -154,7 +174,7 @@ class _Writer:
         return made if isinstance(made, tuple) else (made,)
 
     def _constant(self, constant: Constant) -> onnx_ir.Value:
-        dtype = onnx_ir.DataType[ONNX_DTYPES[constant.type.dtype]]
+        dtype = onnx_dtype(constant.type.dtype)
         shape = onnx_ir.Shape(constant.type.numbers())
         array = constant.load()
         tensor: onnx_ir.TensorProtocol
@@ -285,7 +305,7 @@ def _copy_value(value: onnx_ir.Value) -> onnx_ir.Value:
 def _new_value(name: str, type_: Type) -> onnx_ir.Value:
     if not isinstance(type_, TensorType):
         return onnx_ir.Value(name=name)
-    dtype = onnx_ir.TensorType(onnx_ir.DataType[ONNX_DTYPES[type_.dtype]])
+    dtype = onnx_ir.TensorType(onnx_dtype(type_.dtype))
     return onnx_ir.Value(name=name, type=dtype, shape=onnx_ir.Shape([_dim(size) for size in type_.shape]))
 
 

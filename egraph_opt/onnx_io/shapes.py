@@ -14,7 +14,7 @@ import onnx_shape_inference
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import OpaqueType, Size, TensorType, TupleType, Type, symbol
 from egraph_opt.ops import Array, dtype_name
-from egraph_opt.ops.lowering import ONNX_DTYPES
+from egraph_opt.ops.lowering import onnx_dtype
 
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 
@@ -131,7 +131,7 @@ class _Aliases:
         shape = None
         if isinstance(type_, TensorType):
             shape = [s if isinstance(s, int) else self._alias(s) for s in type_.shape]
-        return onnx.helper.make_tensor_type_proto(int(onnx_ir.DataType[ONNX_DTYPES[type_.dtype]]), shape)
+        return onnx.helper.make_tensor_type_proto(int(onnx_dtype(type_.dtype)), shape)
 
     def _alias(self, size: Size) -> str:
         return self.names.setdefault(size, f"sym{len(self.names)}")

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import onnx_ir
 from numpy.typing import NDArray
 
 from egraph_opt.ir import INTEGERS, AttrValue, Size, SizeExpr, TensorType, Type, evaluate
@@ -22,6 +22,8 @@ from egraph_opt.ir.sizes import Floor
 from egraph_opt.ops.schema import first_opset
 
 if TYPE_CHECKING:
+    import onnx_ir
+
     from egraph_opt.ops.lowering import Lowering
     from egraph_opt.ops.source import Source
 
@@ -240,7 +242,12 @@ def fitting(declared: Operator, attrs: Sequence[AttrValue], types: Sequence[Tens
 
 def wide(x: Array) -> Array:
     """``x`` in the precision that sums are taken in: float32 for 16-bit floats, unchanged otherwise."""
-    return x.astype(np.float32) if x.dtype.name in ("float16", "bfloat16") else x
+    return x.astype(np.float32) if _is_half(x.dtype) else x
+
+
+@cache
+def _is_half(dtype: np.dtype[np.generic]) -> bool:
+    return dtype.name in ("float16", "bfloat16")  # NumPy builds the name anew each time it is asked
 
 
 def lower_bound(size: Size) -> int:
@@ -262,6 +269,7 @@ def _never_negative(atom: str | Floor) -> bool:
     return lower_bound(atom.numerator) >= 0 and lower_bound(atom.denominator) >= 1
 
 
+@cache
 def numpy_limits(dtype: np.dtype[np.generic]) -> tuple[float | int, float | int]:
     """The lowest and the highest value of a NumPy number type; the infinities for floats."""
     if dtype.kind in "iu":

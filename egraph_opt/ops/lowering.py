@@ -1,16 +1,23 @@
-"""The way out: what an operator sees when it writes itself as ONNX nodes."""
+"""The way out: what an operator sees when it writes itself as ONNX nodes.
+
+onnx-ir is loaded where it is needed: that takes longer than to load all of this room, most of which works without.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 from numpy.typing import NDArray
 
-from egraph_opt.ir import AttrValue, TensorType, Type
+from egraph_opt.ir import NUMERIC, AttrValue, TensorType, Type
 from egraph_opt.ops.base import Attrs
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 
 @dataclass
@@ -18,14 +25,16 @@ class Sink:
     """Collects the ONNX nodes and initializers of one graph; equal small constants are written once."""
 
     opset: int
-    nodes: list[onnx_ir.Node] = field(default_factory=list[onnx_ir.Node])
-    initializers: list[onnx_ir.Value] = field(default_factory=list[onnx_ir.Value])
+    nodes: list[onnx_ir.Node] = field(default_factory=list)
+    initializers: list[onnx_ir.Value] = field(default_factory=list)
     _constants: dict[tuple[str, tuple[int, ...], bytes], onnx_ir.Value] = field(default_factory=dict, repr=False)
 
     def constant(self, array: NDArray[np.generic]) -> onnx_ir.Value:
         """A nameless initializer that holds ``array``."""
         key = (array.dtype.name, array.shape, array.tobytes())
         if key not in self._constants:
+            import onnx_ir
+
             tensor = onnx_ir.tensor(array)
             type_, shape = onnx_ir.TensorType(tensor.dtype), onnx_ir.Shape(array.shape)
             self._constants[key] = onnx_ir.Value(type=type_, shape=shape, const_value=tensor)
@@ -41,6 +50,8 @@ class Sink:
         domain: str = "",
     ) -> tuple[onnx_ir.Value, ...]:
         """Appends one ONNX node; attributes that are ``None`` are left out. Returns its outputs."""
+        import onnx_ir
+
         given = {name: list(v) if isinstance(v, tuple) else v for name, v in attributes.items() if v is not None}
         empty = [onnx_ir.AttrInt64s(name, []) for name, v in given.items() if v == []]  # a list of unknown type
         full = {name: v for name, v in given.items() if v != []}
@@ -94,18 +105,32 @@ class Lowering:
         return type_
 
 
+_PLAIN = (NUMERIC - {"bfloat16"}) | {"bool"}
+
+
+@cache
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """The NumPy dtype (ml_dtypes for bfloat16 and smaller floats) of our dtype name."""
-    return onnx_ir.DataType[ONNX_DTYPES[name]].numpy()
+    return np.dtype(name) if name in _PLAIN else onnx_dtype(name).numpy()
+
+
+def onnx_dtype(name: str) -> onnx_ir.DataType:
+    """The ONNX element type of our dtype name."""
+    import onnx_ir
+
+    return onnx_ir.DataType[_onnx_names()[name]]
 
 
 def dtype_name(dtype: onnx_ir.DataType) -> str:
     """Our name of an ONNX element type: NumPy's, lower case."""
-    return _NAMES[dtype.name]
+    return _OTHER_NAMES.get(dtype.name, dtype.name.lower())
 
 
-_NAMES = {
-    member.name: {"FLOAT": "float32", "DOUBLE": "float64", "UNDEFINED": "unknown"}.get(member.name, member.name.lower())
-    for member in onnx_ir.DataType
-}
-ONNX_DTYPES = {ours: onnx for onnx, ours in _NAMES.items()}
+_OTHER_NAMES = {"FLOAT": "float32", "DOUBLE": "float64", "UNDEFINED": "unknown"}
+
+
+@cache
+def _onnx_names() -> dict[str, str]:
+    import onnx_ir
+
+    return {dtype_name(member): member.name for member in onnx_ir.DataType}

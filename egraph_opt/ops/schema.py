@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import onnx
-
 NEVER = 1 << 20
 """An opset that no model has."""
 
@@ -16,6 +14,8 @@ def first_opset(op_type: str, dtypes: tuple[str, ...]) -> int:
 
     9 for a name that ONNX does not have, ``NEVER`` where no opset takes them.
     """
+    import onnx  # not needed until a model is written
+
     if not onnx.defs.has(op_type):
         return 9
     for opset in range(9, onnx.defs.onnx_opset_version() + 1):

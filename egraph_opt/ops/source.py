@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import AttrValue, Constant, Size, TensorGraph, TensorType, Type
 from egraph_opt.ops.base import Array, IllTyped, Unsupported
 from egraph_opt.ops.known import constant_value, size_values
 from egraph_opt.ops.registry import operator
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 
 @dataclass(frozen=True)
@@ -120,9 +123,9 @@ class Source:
         if attr.is_ref():
             raise Unsupported(f"{self.op_type}.{name} refers to a function attribute")
         value = attr.value
-        if attr.type == onnx_ir.AttributeType.FLOAT:
+        if attr.type.name == "FLOAT":
             return _float32(value)
-        if attr.type == onnx_ir.AttributeType.FLOATS:
+        if attr.type.name == "FLOATS":
             return tuple(_float32(v) for v in value)
         return tuple(value) if isinstance(value, list | tuple) else value
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from egglog import bindings
 
 from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, Interner, Node, TensorType, Type
 from egraph_opt.ops import IllTyped, numpy_dtype, operator
 from egraph_opt.rewrites import Constructor, Rule, constructor, declare, emit
 from egraph_opt.rewrites.emit import PRELUDE
+from egraph_opt.saturation.bindings import bindings
 from egraph_opt.saturation.merge import Merge, find_merges
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
 

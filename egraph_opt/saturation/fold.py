@@ -31,6 +31,7 @@ def fold_constants(graph: TensorGraph, *, everything: bool = False) -> TensorGra
             place.append(new.add(node.op, node.attrs, operands, type_))
         if index in graph.names and new.nodes[place[-1]].op != "Const":
             new.names.setdefault(place[-1], graph.names[index])
+        new.came_from(place[-1], graph.origins.get(index))
     new.outputs = tuple(place[i] for i in graph.outputs)
     return new
 

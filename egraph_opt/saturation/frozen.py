@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from egraph_opt.egraph import EGraph, Selection
-from egraph_opt.ir import AttrValue, TensorGraph, Type
+from egraph_opt.ir import AttrValue, Origin, TensorGraph, Type
 from egraph_opt.ops import operator
 from egraph_opt.rewrites import Rule
 from egraph_opt.saturation.constants import ConstantFolder
 from egraph_opt.saturation.enodes import ENode
+from egraph_opt.saturation.regions import Region, regions
 from egraph_opt.saturation.snapshot import Snapshot
 from egraph_opt.terms.pattern import App
 
@@ -50,6 +51,18 @@ class Frozen:
         known = {self._key(n.op, n.attrs, [self.original[i] for i in n.operands]) for n in self.graph.nodes}
         return np.array([e.op != "Const" and self._key(e.op, e.attrs, e.operands) not in known for e in self.enodes])
 
+    @cached_property
+    def places(self) -> list[int]:
+        """The e-node of each node of the graph; -1 where there is none, because its value is stored instead."""
+        index = {self._key(e.op, e.attrs, e.operands): i for i, e in enumerate(self.enodes) if e.op != "Const"}
+        stored = {e.cls: i for i, e in enumerate(self.enodes) if e.op == "Const"}
+        return [
+            stored.get(cls, -1)
+            if node.op == "Const"
+            else index.get(self._key(node.op, node.attrs, [self.original[i] for i in node.operands]), -1)
+            for node, cls in zip(self.graph.nodes, self.original, strict=True)
+        ]
+
     @staticmethod
     def _key(op: str, attrs: Sequence[AttrValue], operands: Sequence[int]) -> tuple[str, str, tuple[int, ...]]:
         return op, repr(tuple(attrs)), tuple(operands)
@@ -60,7 +73,6 @@ class Frozen:
 
         No selection is that where rules found two nodes of the graph equal: one class then has two of them.
         """
-        index = {self._key(e.op, e.attrs, e.operands): i for i, e in enumerate(self.enodes)}
         stored = {e.cls: i for i, e in enumerate(self.enodes) if e.op == "Const"}
         found: dict[int, None] = {}
         again: list[int] = []
@@ -73,23 +85,21 @@ class Frozen:
                 found[stored[cls]] = None
                 continue
             needed.update(node.operands)
-            place = index.get(self._key(node.op, node.attrs, [self.original[i] for i in node.operands]))
+            place = self.places[number]
             if place in found:
                 again.append(place)
-            elif place is not None:
+            elif place >= 0:
                 found[place] = None
         return [*found, *again]
 
     def selection_of_original(self) -> Selection:
         """The graph as it was, as far as a selection can be: of nodes that rules found equal, the first."""
-        index = {self._key(e.op, e.attrs, e.operands): i for i, e in enumerate(self.enodes)}
         choice = np.full(self.egraph.class_count, -1, np.int64)
         for cls in set(self.egraph.node_class[[e.op == "Const" for e in self.enodes]].tolist()):
             choice[cls] = self.egraph.nodes_of(cls)[0]
-        for node, cls in zip(self.graph.nodes, self.original, strict=True):
-            found = index.get(self._key(node.op, node.attrs, [self.original[i] for i in node.operands]))
-            if choice[cls] < 0 and found is not None:
-                choice[cls] = found
+        for cls, place in zip(self.original, self.places, strict=True):
+            if choice[cls] < 0 and place >= 0:
+                choice[cls] = place
         return Selection(choice)
 
     def made_by(self, index: int) -> frozenset[str]:
@@ -149,7 +159,18 @@ class Frozen:
             if node.op == "Input":
                 new.add(node.op, node.attrs, (), type_)  # inputs stay, used or not
         new.outputs = tuple(placed[int(root)] for root in self.egraph.roots)
+        for region in regions(self, selection):
+            origin = self._origin(region)
+            for number in region.new:
+                new.came_from(placed[self.enodes[number].cls], origin)
         return new
+
+    def _origin(self, region: Region) -> Origin:
+        """Nodes of the model, and rules, behind a region."""
+        origin = Origin(rules=region.rules)
+        for index in region.old:
+            origin |= self.graph.origins.get(index, Origin())
+        return origin
 
 
 def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, guard_cancellation: bool = True) -> Frozen:

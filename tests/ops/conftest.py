@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from egraph_opt.ir import AttrValue, Node, TensorGraph, TensorType, TupleType, Type
 from egraph_opt.ops import Builder, Lowering, Operator, Sample, Sink, Source, importers, operator
-from egraph_opt.ops.lowering import ONNX_DTYPES
+from egraph_opt.ops.lowering import onnx_dtype
 
 Array = NDArray[Any]
 
@@ -53,7 +53,7 @@ class Bench:
     def value(name: str, type_: TensorType) -> onnx_ir.Value:
         """An ONNX value; symbolic sizes are written as their text."""
         dims = [size if isinstance(size, int) else str(size) for size in type_.shape]
-        dtype = onnx_ir.TensorType(onnx_ir.DataType[ONNX_DTYPES[type_.dtype]])
+        dtype = onnx_ir.TensorType(onnx_dtype(type_.dtype))
         return onnx_ir.Value(name=name, type=dtype, shape=onnx_ir.Shape(dims))
 
     def emit(self, declared: Operator, sample: Sample, opset: int) -> Emitted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import subprocess
 import sys
 from typing import Any
 
@@ -154,3 +155,10 @@ def test_two_runs_give_the_same(tools: Any) -> None:
     assert first.frozen.enodes == second.frozen.enodes
     assert first.frozen.egraph.roots.tolist() == second.frozen.egraph.roots.tolist()
     assert first.frozen.fired == second.frozen.fired
+
+
+def test_a_worker_loads_no_more_than_it_needs() -> None:
+    script = "import sys, egraph_opt.saturation.worker; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"onnx", "onnx_ir", "sympy", "egglog"} & set(loaded)
+    assert "egglog.bindings" in loaded

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import NUMERIC, AttrValue, TensorType, Type
 from egraph_opt.ops.base import (
@@ -22,8 +22,11 @@ from egraph_opt.ops.base import (
     fitting,
     require,
 )
-from egraph_opt.ops.lowering import ONNX_DTYPES, Lowering, dtype_name, numpy_dtype
+from egraph_opt.ops.lowering import Lowering, dtype_name, numpy_dtype, onnx_dtype
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 _DTYPES = NUMERIC | {"bool"}
 
@@ -55,13 +58,15 @@ class Cast(Operator):
     def from_onnx(self, source: Source) -> int:
         if source.op_type == "CastLike":
             return source.apply("Cast", source.operand(0), to=source.type(1).dtype)
+        import onnx_ir
+
         to = dtype_name(onnx_ir.DataType(source.int_attr("to", 0)))
         if to not in _DTYPES:
             raise Unsupported(f"Cast to {to}")
         return source.apply("Cast", source.operand(0), to=to)
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
-        return low.op("Cast", low.inputs, to=int(onnx_ir.DataType[ONNX_DTYPES[str(low.attrs[0])]]))
+        return low.op("Cast", low.inputs, to=int(onnx_dtype(str(low.attrs[0]))))
 
     def opset(self, attrs: Attrs, types: Types) -> int:
         return max(super().opset(attrs, types), 13 if attrs[0] == "bfloat16" else 9)

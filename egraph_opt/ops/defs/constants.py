@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Constant, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
@@ -29,6 +29,9 @@ from egraph_opt.ops.base import (
 )
 from egraph_opt.ops.lowering import Lowering, dtype_name, numpy_dtype
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 _LARGEST_RANGE = 1 << 20
 
@@ -66,6 +69,8 @@ class Fill(Operator):
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
         shape, value, dtype = low.attrs
+        import onnx_ir
+
         tensor = onnx_ir.tensor(np.array([value], numpy_dtype(str(dtype))))
         return low.op("ConstantOfShape", [low.ints(ints(shape))], value=tensor)
 
@@ -77,6 +82,8 @@ class Fill(Operator):
 
 
 def _single(tensor: AttrValue) -> tuple[AttrValue, str]:
+    import onnx_ir
+
     assert isinstance(tensor, onnx_ir.TensorProtocol)
     array = tensor.numpy()
     if array.size != 1:
@@ -96,6 +103,8 @@ class ConstantImporter(Importer):
     """``Constant`` in any of its forms but strings and sparse tensors."""
 
     def from_onnx(self, source: Source) -> int:
+        import onnx_ir
+
         forms = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
         for name, dtype in forms.items():
             value = source.attr(name)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
-from numpy.lib.stride_tricks import as_strided
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
@@ -32,6 +32,9 @@ from egraph_opt.ops.base import (
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.registry import operator
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 
 class Conv(Operator):
@@ -73,17 +76,17 @@ class Conv(Operator):
         strides, pads, dilations, group = ints(attrs[0]), ints(attrs[1]), ints(attrs[2]), integer(attrs[3])
         x, w = operands[0], operands[1]
         wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
-        windows = sliding_windows(x.astype(wide), w.shape[2:], strides, pads, dilations)
+        windows = sliding_windows(x.astype(wide, copy=False), w.shape[2:], strides, pads, dilations)
         n, c, spatial = x.shape[0], x.shape[1] // group, windows.shape[2 : x.ndim]
         taps = math.prod(w.shape[2:])  # written out, because -1 has no answer for an empty batch
         places = math.prod(spatial)
         taps_first = (0, 1, *range(x.ndim, windows.ndim), *range(2, x.ndim))
         patches = windows.transpose(taps_first).reshape(n, group, c * taps, places)
-        kernels = w.astype(wide).reshape(group, w.shape[0] // group, c * taps)
+        kernels = w.astype(wide, copy=False).reshape(group, w.shape[0] // group, c * taps)
         y = np.matmul(kernels, patches).reshape(n, w.shape[0], *spatial)
         if len(operands) == 3:
             y = y + operands[2].astype(wide).reshape(1, -1, *[1] * len(spatial))
-        return y.astype(x.dtype)
+        return y.astype(x.dtype, copy=False)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         x, w, b = (*types, None)[:3]
@@ -239,24 +242,20 @@ def sliding_windows(
     ]
     if min(counts) < 1:
         raise ValueError(f"windows {list(kernel)} with dilations {list(dilations)} do not fit {inner.shape}")
+    # what ``as_strided`` gives, in a tenth of the time
+    inner = np.ascontiguousarray(inner)
     jumps = inner.strides[2:]
-    return as_strided(
-        inner,
-        (*inner.shape[:2], *counts, *kernel),
-        (
-            *inner.strides[:2],
-            *(jump * s for jump, s in zip(jumps, strides, strict=True)),
-            *(jump * d for jump, d in zip(jumps, dilations, strict=True)),
-        ),
-        writeable=False,
-    )
+    shape = (*inner.shape[:2], *counts, *kernel)
+    steps = (*inner.strides[:2], *map(mul, jumps, strides), *map(mul, jumps, dilations))
+    return np.ndarray(shape, inner.dtype, inner, 0, steps)
 
 
 def _padded(x: Array, sides: Sequence[tuple[int, int]], fill: float) -> Array:
     """x with ``fill`` before and after its spatial axes; negative numbers crop. (``np.pad`` takes longer than most
     convolutions on which rules are tried.)"""
     sizes = [n + max(a, 0) + max(b, 0) for n, (a, b) in zip(x.shape[2:], sides, strict=True)]
-    padded = np.full((*x.shape[:2], *sizes), fill, x.dtype)
+    shape = (*x.shape[:2], *sizes)
+    padded = np.full(shape, fill, x.dtype) if fill else np.zeros(shape, x.dtype)
     padded[(..., *(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(x.shape[2:], sides, strict=True)))] = x
     return padded[(..., *(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(sizes, sides, strict=True)))]
 

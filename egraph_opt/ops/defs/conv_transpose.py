@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import (
@@ -30,6 +30,9 @@ from egraph_opt.ops.base import (
 from egraph_opt.ops.defs.conv import written_kernel
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 
 class ConvTranspose(Operator):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, TensorType, Type
 from egraph_opt.ops.base import (
@@ -28,6 +27,9 @@ from egraph_opt.ops.base import (
 )
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 Ring = Literal["exact", "oracle", "no"]
 _erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import AttrValue, Size, TensorType, TupleType, Type
 from egraph_opt.ops.base import (
@@ -28,6 +28,9 @@ from egraph_opt.ops.base import (
 )
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 
 class Mover(Operator):

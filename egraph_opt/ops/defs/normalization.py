@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import FLOATS, AttrValue, TensorType, Type
 from egraph_opt.ops.base import (
@@ -26,6 +26,9 @@ from egraph_opt.ops.base import (
 )
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 _EPSILONS = tuple(float(np.float32(v)) for v in (1e-5, 1e-3, 0.1))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
@@ -31,6 +31,9 @@ from egraph_opt.ops.base import (
 from egraph_opt.ops.defs.conv import resolve_pads, sliding_windows
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 
 class Pool(Operator):

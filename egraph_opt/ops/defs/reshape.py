@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import AttrValue, Size, TensorType, Type, floordiv, product
 from egraph_opt.ops.base import (
@@ -31,6 +31,9 @@ from egraph_opt.ops.base import (
 )
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 Shape = tuple[Size, ...]
 

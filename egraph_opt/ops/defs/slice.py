@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import onnx_ir
+from typing import TYPE_CHECKING
 
 from egraph_opt.ir import AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
@@ -25,6 +24,9 @@ from egraph_opt.ops.base import (
 )
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
+
+if TYPE_CHECKING:
+    import onnx_ir
 
 _FAR = (1 << 63) - 1
 _TOP = 1_000_000_000
