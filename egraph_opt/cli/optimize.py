@@ -50,6 +50,9 @@ def optimize_command(
     skip_rules: list[str] = typer.Option([], metavar="a,b", help="Rules or families to leave out."),
     only_rules: list[str] = typer.Option([], metavar="a,b", help="Rules or families to use, and no others."),
     keep_opset: bool = typer.Option(False, help="Never raise the opset."),
+    provenance: bool = typer.Option(
+        True, "--provenance/--no-provenance", help="Metadata of each node: which nodes it comes from, by which rules."
+    ),
     seed: int = typer.Option(0, help="Seed of every random choice."),
     verify_inputs: Path | None = typer.Option(None, metavar="FILE.npz", help="Your own inputs to verify on as well."),
     save_egraph: Path | None = typer.Option(None, metavar="FILE", help="Write the e-graph with its costs as JSON."),
@@ -77,6 +80,7 @@ def optimize_command(
         skip_rules=split_names(skip_rules),
         only_rules=split_names(only_rules),
         keep_opset=keep_opset,
+        provenance=provenance,
         seed=seed,
         verify_inputs=_inputs(verify_inputs),
         measure=not no_measure,

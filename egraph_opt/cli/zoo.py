@@ -65,6 +65,7 @@ def zoo_command(
     skip_rules: list[str] = typer.Option([], metavar="a,b"),
     only_rules: list[str] = typer.Option([], metavar="a,b"),
     keep_opset: bool = typer.Option(False, "--keep-opset"),
+    provenance: bool = typer.Option(True, "--provenance/--no-provenance"),
     measure: bool = typer.Option(True, "--measure/--no-measure"),
 ) -> None:
     """Optimize every model below a folder, each in a process of its own, and write a report.

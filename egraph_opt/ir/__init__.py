@@ -1,6 +1,6 @@
 """The tensor graph: sizes, types, nodes. Knows nothing of ONNX, egglog or files."""
 
-from egraph_opt.ir.graph import AttrValue, Constant, Node, TensorGraph
+from egraph_opt.ir.graph import AttrValue, Constant, Node, Origin, TensorGraph
 from egraph_opt.ir.interning import Interner
 from egraph_opt.ir.sizes import Size, SizeExpr, evaluate, floordiv, product, substitute, symbol
 from egraph_opt.ir.types import FLOATS, INTEGERS, NUMERIC, OpaqueType, TensorType, TupleType, Type
@@ -14,6 +14,7 @@ __all__ = [
     "Interner",
     "Node",
     "OpaqueType",
+    "Origin",
     "Size",
     "SizeExpr",
     "TensorGraph",

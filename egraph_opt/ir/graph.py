@@ -40,6 +40,19 @@ class Node:
         return self.op, repr(self.attrs), self.operands
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a node comes from: nodes of the model, by name, and the rules that made it of them (none: it is theirs)."""
+
+    nodes: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def __or__(self, other: Origin) -> Origin:
+        """Both, each name once."""
+        nodes, rules = self.nodes + other.nodes, self.rules + other.rules
+        return Origin(tuple(dict.fromkeys(nodes)), tuple(dict.fromkeys(rules)))
+
+
 @dataclass(frozen=True)
 class Constant:
     """A tensor known before the model runs. ``load`` reads it on demand; external data stays on disk."""
@@ -65,7 +78,8 @@ class TensorGraph:
     """Nodes in topological order, each with its type; ``outputs`` are node indices, in the model's order.
 
     ``add`` is the only way in; it returns the existing node when an equal one is there. ``opaques`` holds what
-    opaque nodes stand for; the graph itself never looks inside.
+    opaque nodes stand for; the graph itself never looks inside. ``names`` and ``origins`` say what nodes are called and
+    where they come from; they decide nothing.
     """
 
     nodes: list[Node] = field(default_factory=list[Node])
@@ -74,6 +88,7 @@ class TensorGraph:
     constants: list[Constant] = field(default_factory=list[Constant])
     opaques: list[object] = field(default_factory=list[object])
     names: dict[int, str] = field(default_factory=dict[int, str])
+    origins: dict[int, Origin] = field(default_factory=dict[int, Origin])
     _index: dict[tuple[str, str, tuple[int, ...]], int] = field(default_factory=dict, repr=False)
     _constant_index: dict[str, int] = field(default_factory=dict, repr=False)
 
@@ -87,6 +102,12 @@ class TensorGraph:
         self.types.append(type_)
         self._index[node.key] = len(self.nodes) - 1
         return len(self.nodes) - 1
+
+    def came_from(self, index: int, origin: Origin | None) -> None:
+        """Adds to what is known of the origin of a node."""
+        if origin is not None:
+            old = self.origins.get(index)
+            self.origins[index] = origin if old is None or old == origin else old | origin
 
     def intern(self, constant: Constant) -> int:
         """Id of ``constant`` in the table; equal bits, dtype and shape share one id."""

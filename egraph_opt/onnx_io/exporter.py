@@ -18,7 +18,7 @@ from egraph_opt.ops.lowering import onnx_dtype
 
 Values = tuple[onnx_ir.Value, ...]
 CAME_FROM, MADE_BY = "pkg.egraph_opt.nodes", "pkg.egraph_opt.rules"
-"""Keys of the metadata of nodes: JSON lists of the nodes of the original model, and of the rules that made it of them."""
+"""Keys of a node's metadata: JSON lists of the nodes of the original model, and of the rules that made it of them."""
 
 
 class OpsetError(EgraphOptError):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import Constant, Size, TensorGraph, TensorType, TupleType, Type, substitute
+from egraph_opt.ir import Constant, Origin, Size, TensorGraph, TensorType, TupleType, Type, substitute
 from egraph_opt.onnx_io.control import CONTROL, read_bodies
 from egraph_opt.onnx_io.forced import equal_sizes, solve
 from egraph_opt.onnx_io.functions import inlined
@@ -109,6 +109,14 @@ class _Reader(Scope):
         return tuple(self.known(value) for value in graph.outputs)
 
     def _node(self, node: onnx_ir.Node) -> None:
+        first = len(self.graph.nodes)
+        self._read(node)
+        origin = Origin((label_of(node),))
+        results = {self.values[value] for value in node.outputs if value in self.values}
+        for index in sorted(results | set(range(first, len(self.graph.nodes)))):
+            self.graph.came_from(index, origin)
+
+    def _read(self, node: onnx_ir.Node) -> None:
         operands = tuple(None if v is None else self.known(v) for v in node.inputs)
         standard = node.domain in ("", "ai.onnx")
         taken = self._taken(node, operands) if standard and node.op_type == "If" else None
@@ -130,7 +138,7 @@ class _Reader(Scope):
                     self.define(value, index)
                 return
         self.context.opaque.append((node.op_type, str(why)))
-        self._keep(node, operands, why.type)
+        self._keep(node, operands, why)
 
     def _taken(self, node: onnx_ir.Node, operands: Sequence[int | None]) -> onnx_ir.Graph | None:
         """The branch of an ``If`` whose condition is known."""
@@ -139,13 +147,13 @@ class _Reader(Scope):
             return None
         return node.attributes["then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"].as_graph()
 
-    def _keep(self, node: onnx_ir.Node, operands: tuple[int | None, ...], known: TensorType | None) -> None:
-        """Adds an opaque node, whose one result is of type ``known`` where that is not for inference to say."""
+    def _keep(self, node: onnx_ir.Node, operands: tuple[int | None, ...], why: Unsupported) -> None:
+        """Adds an opaque node, whose one result is of type ``why.type`` where that is not for inference to say."""
         graph = self.graph
         present = tuple(i for i in operands if i is not None)
         control = node.domain in ("", "ai.onnx") and node.op_type in CONTROL
         read = read_bodies(self, _Reader, node, operands) if control else None
-        kept, types = read or (OpaqueNode.of(node), None if known is None else (known,))
+        kept, types = read or (OpaqueNode.of(node), None if why.type is None else (why.type,))
         captured = tuple(self.known(kept.captures[number]) for number in kept.kept)
         if types is None:
             operand_types = [None if i is None else graph.types[i] for i in operands]
@@ -153,7 +161,7 @@ class _Reader(Scope):
             types = node_types(node, self.context.opsets, operand_types, values, self.context.fresh)
         types = tuple(self.context.resolved(t) for t in types)
         type_: Type = types[0] if len(types) == 1 else TupleType(types)
-        graph.opaques.append(kept)
+        graph.opaques.append(replace(kept, why=str(why)))
         index = graph.add("Opaque", (len(graph.opaques) - 1,), present + captured, type_)
         if self.captures is None:  # a body need not run
             operand_types = [None if i is None else graph.types[i] for i in operands]
@@ -168,6 +176,11 @@ class _Reader(Scope):
         if not isinstance(type_, TensorType) or not isinstance(type_.elements, int) or type_.elements > _SMALL:
             return None
         return self.builder.known(index)
+
+
+def label_of(node: onnx_ir.Node) -> str:
+    """What people call a node: its name, or where it has none its first output."""
+    return node.name or next((value.name for value in node.outputs if value.name), "")
 
 
 _SMALL = 64

@@ -57,6 +57,7 @@ class OpaqueNode:
         captures: values of the outer graph that its subgraphs use.
         bodies: the subgraphs that were read, by attribute; others are kept as they are.
         kept: numbers of the captures that are operands; without bodies all of them are.
+        why: what of it is not understood.
     """
 
     node: onnx_ir.Node
@@ -64,6 +65,7 @@ class OpaqueNode:
     captures: tuple[onnx_ir.Value, ...]
     bodies: Mapping[str, Body] = field(default_factory=dict[str, Body])
     kept: tuple[int, ...] = ()
+    why: str = ""
 
     @staticmethod
     def of(node: onnx_ir.Node) -> OpaqueNode:
@@ -190,6 +192,7 @@ def prune(graph: TensorGraph) -> TensorGraph:
             place.append(new.add(node.op, node.attrs, operands, type_))
         if index in graph.names:
             new.names.setdefault(place[-1], graph.names[index])
+        new.came_from(place[-1], graph.origins.get(index))
     new.outputs = tuple(place[i] for i in graph.outputs)
     return new
 

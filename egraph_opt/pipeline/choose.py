@@ -71,7 +71,7 @@ class Chooser:
         made: list[Entry] = []
         for proposal in proposals:
             try:
-                model = export_model(self.imported, proposal.graph)
+                model = export_model(self.imported, proposal.graph, provenance=self.options.provenance)
             except OpsetError:
                 continue
             facts = ModelFacts.of(model)

@@ -39,6 +39,7 @@ class Options:
         cost_model: a file with a cost model of the user's own (``runtime.user``), which prices instead of the target's.
         skip_rules, only_rules: names of rules or families.
         keep_opset: never raise the model's opset.
+        provenance: say in the metadata of each node of the result which nodes it comes from, and by which rules.
         seed: of every random choice.
         verify_inputs: inputs of the user's own to verify on, besides random ones.
         measure: time candidates end to end, and keep the original unless one is faster.
@@ -61,6 +62,7 @@ class Options:
     skip_rules: Sequence[str] = ()
     only_rules: Sequence[str] = ()
     keep_opset: bool = False
+    provenance: bool = True
     seed: int = 0
     verify_inputs: Feeds | None = None
     measure: bool = True

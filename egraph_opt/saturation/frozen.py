@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +33,7 @@ class Frozen:
         original: classes of the nodes of the graph, in the graph's order.
         fired: per class, names of the rules that proved something equal to it.
         makes: per rule, the operators at the root of its right side.
+        rules: the rules by name.
         is_new: (n,) whether the e-node was made by a rule, and is not part of the graph.
     """
 
@@ -44,6 +45,7 @@ class Frozen:
     fired: dict[int, tuple[str, ...]]
     makes: dict[str, frozenset[str]]
     folder: ConstantFolder
+    rules: Mapping[str, Rule]
 
     @cached_property
     def is_new(self) -> np.ndarray:
@@ -199,7 +201,9 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, gua
     for cls, number in snapshot.fired:
         fired[cls] = (*fired.get(cls, ()), snapshot.rule_names[number])
     makes = {r.name: frozenset(p.op for p in r.rhs if isinstance(p, App)) for r in rules}
-    return Frozen(graph, egraph, tuple(enodes), tuple(class_types), original, fired, makes, folder)
+    return Frozen(
+        graph, egraph, tuple(enodes), tuple(class_types), original, fired, makes, folder, {r.name: r for r in rules}
+    )
 
 
 def _computable(enodes: list[ENode]) -> list[ENode]:

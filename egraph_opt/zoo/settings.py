@@ -49,6 +49,7 @@ class Settings:
     skip_rules: Sequence[str] = ()
     only_rules: Sequence[str] = ()
     keep_opset: bool = False
+    provenance: bool = True
     measure: bool = True
     time_limit: float = 600.0
     memory_limit: float = 8.0
