@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         UnsupportedModelError,
         UsageError,
     )
+    from egraph_opt.explanation import Explanation, explain
     from egraph_opt.pipeline import Options, Outcome, Progress, Report
 
 __version__ = "0.1.0"
@@ -31,6 +32,8 @@ _HOMES = {
     "UnsoundRuleError": "egraph_opt.errors",
     "UnsupportedModelError": "egraph_opt.errors",
     "UsageError": "egraph_opt.errors",
+    "Explanation": "egraph_opt.explanation",
+    "explain": "egraph_opt.explanation",
     "Options": "egraph_opt.pipeline",
     "Outcome": "egraph_opt.pipeline",
     "Progress": "egraph_opt.pipeline",
@@ -40,6 +43,7 @@ _HOMES = {
 __all__ = [
     "BudgetError",
     "EgraphOptError",
+    "Explanation",
     "InvalidModelError",
     "OptimizeResult",
     "Options",
@@ -49,6 +53,7 @@ __all__ = [
     "UnsoundRuleError",
     "UnsupportedModelError",
     "UsageError",
+    "explain",
     "optimize",
     "optimize_file",
 ]

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from egraph_opt import __version__
-from egraph_opt.cli import axioms, compare, costs, doctor, extract, generate, optimize, rules, verify, zoo
+from egraph_opt.cli import axioms, compare, costs, doctor, explain, extract, generate, optimize, rules, verify, zoo
 from egraph_opt.cli.console import stderr
 from egraph_opt.errors import EgraphOptError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("optimize")(optimize.optimize_command)
 app.command("verify")(verify.verify_command)
+app.command("explain")(explain.explain_command)
 app.command("extract")(extract.extract_command)
 app.command("compare")(compare.compare_command)
 rules.app.command("generate")(generate.generate_command)

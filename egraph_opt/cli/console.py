@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -11,7 +12,9 @@ from rich.table import Table
 from egraph_opt.errors import UsageError
 from egraph_opt.pipeline import Progress as Event
 
-stdout = Console(highlight=False)
+WIDTH = 100
+"""Columns of what is no terminal, and of tables on one that is wider."""
+stdout = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
 stderr = Console(stderr=True, highlight=False)
 
 WORDS = {

@@ -86,32 +86,31 @@ class Proposer:
 
     def _different(self, limit: int) -> Iterator[Proposal]:
         seen = set[str]() if self.lighter else self._originals()
-        best: Proposal | None = None
-        for name, forbidden, surcharge in self._plans():
-            proposal = self._propose(name, forbidden, surcharge)
-            if proposal is None:
-                continue
+        for proposal in self._drawn():
+            if limit <= 0:
+                return
             identity = proposal.graph.fingerprint()
             if identity not in seen:
                 seen.add(identity)
+                limit -= 1
                 yield proposal
-                if len(seen) > limit:
-                    return
-            best = best or proposal
-        if best is None:
-            return
-        for family in self._families(best):
-            name = f"without {family}"
-            proposal = self._propose(name, self._base() | self.made_by({family}))
-            if proposal is not None and proposal.graph.fingerprint() not in seen:
-                seen.add(proposal.graph.fingerprint())
+
+    def _drawn(self) -> Iterator[Proposal]:
+        """Proposals in the order in which they are worth their time, repeats among them."""
+        best: Proposal | None = None
+        for name, forbidden, surcharge in self._plans():
+            proposal = self._propose(name, forbidden, surcharge)
+            if proposal is not None:
+                best = best or proposal
                 yield proposal
-                if len(seen) > limit:
-                    return
+        for family in self._families(best) if best is not None else ():
+            proposal = self._propose(f"without {family}", self.forbidden() | self.made_by({family}))
+            if proposal is not None:
+                yield proposal
 
     def without(self, names: set[str]) -> Proposal | None:
         """The cheapest graph that does not use e-nodes which only these rules or families made."""
-        return self._propose("bisect", self._base() | self.made_by(names))
+        return self._propose("bisect", self.forbidden() | self.made_by(names))
 
     def made_by(self, names: set[str]) -> NDArray[np.bool_]:
         """(n,) e-nodes that, going by their operator and class, only rules called or of the families ``names`` made."""
@@ -134,14 +133,14 @@ class Proposer:
         nothing = np.zeros(len(self.frozen.enodes))
         nodes = np.array([NODE_SECONDS * (e.op not in LEAVES) for e in self.frozen.enodes])
         newer = self.prices.opsets > self.opset
+        yield "cheapest", self.forbidden(), nothing
         if self.lighter:
             added = np.ones(len(self.frozen.enodes), bool)
             added[self.frozen.original_enodes()] = False
             yield AS_READ, added, nothing
-        yield "cheapest", self._base(), nothing
-        yield "fewest-nodes", self._base(), nodes
+        yield "fewest-nodes", self.forbidden(), nodes
         if self.newer_opset and newer.any():
-            yield "same-opset", self._base() | newer, nothing
+            yield "same-opset", self.forbidden() | newer, nothing
         if self.whole is not None:
             yield from self._variants()
 
@@ -152,9 +151,10 @@ class Proposer:
             if time.monotonic() > end:
                 return
             more = self.prices.seconds * np.expm1(spread * np.abs(rng.standard_normal(len(self.frozen.enodes))))
-            yield f"variant {number + 1}", self._base(), more
+            yield f"variant {number + 1}", self.forbidden(), more
 
-    def _base(self) -> NDArray[np.bool_]:
+    def forbidden(self) -> NDArray[np.bool_]:
+        """(n,) e-nodes that no proposal may use: those that need a newer opset, where it must stay."""
         if self.newer_opset:
             return np.zeros(len(self.frozen.enodes), bool)
         return self.prices.opsets > self.opset

@@ -52,6 +52,27 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """A choice, and what was chosen from: for those who ask why."""
+
+    imported: Imported
+    proposer: Proposer
+    proposals: tuple[Proposal, ...]
+    choice: Choice
+
+    @property
+    def taken(self) -> Proposal | None:
+        """The proposal that became the result."""
+        return self.choice.entry.proposal if self.choice.entry else None
+
+    @property
+    def best(self) -> Proposal | None:
+        """The proposal that is the result, or came nearest to it: the fastest one, else the first."""
+        speeds = {row.name: row.ratio or 0.0 for row in self.choice.rows}
+        return self.taken or max(self.proposals, key=lambda p: speeds.get(p.name, 0.0), default=None)
+
+
+@dataclass(frozen=True)
 class Chooser:
     """Knows the original, and the sizes at which it is measured and verified.
 

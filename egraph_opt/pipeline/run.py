@@ -20,7 +20,7 @@ from egraph_opt.onnx_io.shapes import specialise
 from egraph_opt.ops import IllTyped
 from egraph_opt.pipeline.bodies import has_bodies, with_better_bodies
 from egraph_opt.pipeline.candidates import Proposal, Proposer
-from egraph_opt.pipeline.choose import Choice, Chooser
+from egraph_opt.pipeline.choose import Choice, Chooser, Decision
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, price
 from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
@@ -66,6 +66,7 @@ class Run:
     report: Report = field(default_factory=Report)
     frozen: Frozen | None = None
     prices: Prices | None = None
+    decision: Decision | None = None
     read_bodies: bool = True
     better_bodies: int = 0
 
@@ -89,8 +90,20 @@ class Run:
             return self._original(Outcome.BUDGET, str(error))
         imported, sizes = found.imported, found.sizes
         proposer = self._proposer(imported, found.frozen, found.prices, sizes)
+        if self.options.measures or proposer.whole is not None:
+            choice, _ = self._choose(imported, proposer, sizes, self.options.candidates)
+        else:  # estimates decide: others than the best are of use only where that one is of none
+            choice, usable = self._choose(imported, proposer, sizes, 1)
+            if choice.entry is None and not usable:
+                choice, _ = self._choose(imported, proposer, sizes, self.options.candidates)
+        return self._conclude(imported, proposer, choice)
+
+    def _choose(
+        self, imported: Imported, proposer: Proposer, sizes: dict[str, int], candidates: int
+    ) -> tuple[Choice, bool]:
+        """The choice among so many candidates, and whether all of them could be written and none was refused."""
         with self._stage("extract"):
-            proposals = list(proposer.proposals(self.options.candidates))
+            proposals = list(proposer.proposals(candidates))
         self._report_prices(proposer.prices, proposals)
         again = partial(self._without, imported, sizes)
         chooser = Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell, again)
@@ -98,7 +111,8 @@ class Run:
             entries = chooser.entries(proposals)
         with self._stage("choose"):
             choice = chooser.choose(entries)
-        return self._conclude(imported, proposer, choice)
+        self.decision = Decision(imported, proposer, tuple(proposals), choice)
+        return choice, len(entries) == len(proposals) and not choice.refused
 
     def explore(self) -> Explored:
         """The first half of the way: every equal graph, with the price of each e-node.
@@ -108,9 +122,8 @@ class Run:
             UsageError: an option does not fit the model.
         """
         self._start = time.monotonic()
-        with Worker() as worker:  # it starts and compiles the rules while the model is read
+        with Worker() as worker:  # it starts while the model is read
             self._prepare()
-            worker.prepare(self.rules)
             with self._stage("import"):
                 imported = self._import()
             with self._stage("sizes"):
