@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from egraph_opt.axioms.cases import Enumeration, exactly
@@ -160,12 +161,18 @@ def _slice(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 
         def column(chosen: tuple[Any, ...], shape: tuple[int, ...] = shape) -> dict[tuple[int, ...], None]:
             chosen_axes: tuple[int, ...] = chosen[0]
-            rows = itertools.product(*(_rows(shape[axis], len(chosen_axes) > 1) for axis in chosen_axes))
-            turned = [tuple(zip(*row, strict=True)) for row in rows]
-            return dict.fromkeys(t[len(chosen) - 1] for t in turned if t[: len(chosen) - 1] == chosen[1:])
+            cuts = _cuts(tuple(shape[axis] for axis in chosen_axes))
+            return dict.fromkeys(t[len(chosen) - 1] for t in cuts if t[: len(chosen) - 1] == chosen[1:])
 
         for attrs in e.bind(app.attrs, axes, column, column, column):
             yield from e.emit(app, attrs, (x,), form)
+
+
+@cache
+def _cuts(sizes: tuple[int, ...]) -> list[tuple[tuple[int, ...], ...]]:
+    """Starts, ends and steps on axes of these sizes."""
+    rows = itertools.product(*(_rows(size, len(sizes) > 1) for size in sizes))
+    return [tuple(zip(*row, strict=True)) for row in rows]
 
 
 def _rows(size: int, few: bool) -> list[tuple[int, int, int]]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +44,8 @@ class NoType(Exception):  # noqa: N818 - an answer about a case
     """A term of the right side has no type; the message shows it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A pattern under a case: attributes computed, types known."""
+class Term(NamedTuple):
+    """A pattern under a case: attributes computed, types known. (A tuple, because there are tens of millions.)"""
 
     op: str
     attrs: tuple[AttrValue, ...]
@@ -76,20 +74,17 @@ def resolve(pattern: Pattern, case: Case, environment: dict[str, Any]) -> Term:
         NoType: an application in it is ill-typed.
         Undefined: an attribute has no value.
     """
-    match pattern:
-        case Var(name):
-            return Term(name, (), (), case.tensors[name])
-        case Number(value):
-            return Term("", (value,), (), case.numbers.get(id(pattern), SCALAR))
-        case App(op, attrs, operands):
-            terms = tuple(resolve(o, case, environment) for o in operands)
-            values = tuple(_attribute(e, environment) for e in attrs)
-            types: tuple[TensorType, ...] = tuple(t.type for t in terms)  # type: ignore[misc]
-            type_ = infer(op, values, types)
-            if type_ is None:
-                shown = ", ".join(map(str, types))
-                raise NoType(f"{op} of {shown} with {values} is ill-typed")
-            return Term(op, values, terms, type_)
+    if isinstance(pattern, Var):
+        return Term(pattern.name, (), (), case.tensors[pattern.name])
+    if isinstance(pattern, Number):
+        return Term("", (pattern.value,), (), case.numbers.get(id(pattern), SCALAR))
+    terms = tuple([resolve(o, case, environment) for o in pattern.operands])
+    values = tuple([_attribute(e, environment) for e in pattern.attrs])
+    types: tuple[TensorType, ...] = tuple([t.type for t in terms])  # type: ignore[misc]
+    type_ = infer(pattern.op, values, types)
+    if type_ is None:
+        raise NoType(f"{pattern.op} of {', '.join(map(str, types))} with {values} is ill-typed")
+    return Term(pattern.op, values, terms, type_)
 
 
 def _attribute(expr: Expr, environment: dict[str, Any]) -> AttrValue:
@@ -175,7 +170,7 @@ def _oracle(name: str, x: Array) -> Array:
 def same(a: Value, b: Value, *, exact: bool) -> bool:
     """Whether two values agree: in every bit, or up to rounding with infinities and NaNs in the same places."""
     if exact:
-        return bool(np.array_equal(a, b))
+        return a.shape == b.shape and bool((a == b).all())
     if a.shape != b.shape:
         return False
     finite = np.isfinite(a)

@@ -55,10 +55,10 @@ class TensorType:
         Raises:
             ValueError: a size is symbolic.
         """
-        numbers = tuple(size for size in self.shape if isinstance(size, int))
-        if len(numbers) != len(self.shape):
-            raise ValueError(f"{self} has symbolic sizes")
-        return numbers
+        for size in self.shape:
+            if not isinstance(size, int):
+                raise ValueError(f"{self} has symbolic sizes")
+        return self.shape  # type: ignore[return-value]
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from types import CodeType
 
@@ -185,6 +185,7 @@ def _moves_only_ones(shape: tuple[Size, ...], perm: tuple[int, ...]) -> bool:
     return kept == sorted(kept)
 
 
+@lru_cache(maxsize=64)  # its parts are asked for one after the other
 def _sliced(*attributes: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Axes, starts, ends and steps of a slice of a slice, both with positive steps and numbers as bounds."""
     first, second = (dict(zip(a[0], zip(*a[1:], strict=True), strict=True)) for a in (attributes[:4], attributes[4:]))
