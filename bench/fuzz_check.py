@@ -110,7 +110,7 @@ def check(
     ``inner``: e-nodes of other than root classes that are extracted too.
     """
     found = Found()
-    engine = Engine(tuple(rules)).load(problem_of(graph))
+    engine = Engine(problem_of(graph, rules))
     for number in range(ROUNDS):
         report = engine.iterate(merge=number == 0)
         found.fired.update({name: r.matches for name, r in report.rules.items() if r.matches})

@@ -2,7 +2,8 @@
 
     python bench/growth.py [--small] [--only NAME,NAME] [--rounds N] [--json FILE]
 
-Each model is saturated with both sets in turn, ``--rounds`` times, and the quicker time of each counts. The old set is
+Each model is saturated with both sets in turn, ``--rounds`` times, and the quicker time of each counts: CPU seconds of
+this process and of the worker, its start included; wall seconds stand beside. The old set is
 ``bench/data/rules_before.jsonl``, or any artefact given as ``--before``. The target: at most 1.2 x the seconds and
 2 x the e-nodes.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from egraph_opt.onnx_io import import_model
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.artefact import read_rules
 from egraph_opt.rewrites.library import all_rules, select_rules
-from egraph_opt.saturation import saturate
+from egraph_opt.saturation import SaturationReport, saturate
 from egraph_opt.saturation.fold import fold_constants
 
 BEFORE = Path(__file__).parent / "data" / "rules_before.jsonl"
@@ -32,7 +34,7 @@ SECONDS, NODES = 1.2, 2.0
 
 @dataclass
 class Row:
-    """E-nodes and seconds of one model under both sets."""
+    """E-nodes, CPU seconds and wall seconds of one model under both sets."""
 
     model: str
     nodes: int
@@ -40,10 +42,12 @@ class Row:
     before_seconds: float = float("inf")
     after_nodes: int = 0
     after_seconds: float = float("inf")
+    before_wall: float = float("inf")
+    after_wall: float = float("inf")
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Of seconds and of e-nodes."""
+        """Of CPU seconds and of e-nodes."""
         return self.after_seconds / self.before_seconds, self.after_nodes / self.before_nodes
 
     @property
@@ -57,11 +61,26 @@ def measure(name: str, graph: TensorGraph, before: tuple[Rule, ...], after: tupl
     """Saturates in alternation."""
     row = Row(name, len(graph.nodes))
     for _ in range(rounds):
-        old, new = saturate(graph, before).report, saturate(graph, after).report
+        (old, old_cpu), (new, new_cpu) = (_saturated(graph, rules) for rules in (before, after))
         row.before_nodes, row.after_nodes = old.nodes, new.nodes
-        row.before_seconds = min(row.before_seconds, old.seconds)
-        row.after_seconds = min(row.after_seconds, new.seconds)
+        row.before_seconds = min(row.before_seconds, old_cpu)
+        row.after_seconds = min(row.after_seconds, new_cpu)
+        row.before_wall = min(row.before_wall, old.seconds)
+        row.after_wall = min(row.after_wall, new.seconds)
     return row
+
+
+def _saturated(graph: TensorGraph, rules: tuple[Rule, ...]) -> tuple[SaturationReport, float]:
+    """The report and the CPU seconds."""
+    begin = _cpu_seconds()
+    report = saturate(graph, rules).report
+    return report, _cpu_seconds() - begin
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in usage)
 
 
 def main() -> None:
@@ -75,7 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     before, after = select_rules(read_rules(options.before)), select_rules(all_rules())
     print(f"{len(before)} rules before, {len(after)} after")
-    print(f"{'':44}{'nodes':>7}{'e-nodes':>18}{'ratio':>7}{'seconds':>16}{'ratio':>7}")
+    print(f"{'':44}{'nodes':>7}{'e-nodes':>18}{'ratio':>7}{'CPU seconds':>16}{'ratio':>7}{'wall seconds':>16}")
     rows: list[Row] = []
     for path in zoo_models.files(zoo_models.zoo_folder(), small=options.small):
         if any(part in path.stem for part in options.only.split(",")):
@@ -85,7 +104,8 @@ def main() -> None:
             seconds, nodes = row.ratios
             print(
                 f"{row.model:44}{row.nodes:7}{row.before_nodes:9}{row.after_nodes:9}{nodes:7.2f}"
-                f"{row.before_seconds:8.1f}{row.after_seconds:8.1f}{seconds:7.2f}{'' if row.good else '  over'}",
+                f"{row.before_seconds:8.2f}{row.after_seconds:8.2f}{seconds:7.2f}"
+                f"{row.before_wall:8.2f}{row.after_wall:8.2f}{'' if row.good else '  over'}",
                 flush=True,
             )
     if options.json:

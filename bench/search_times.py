@@ -75,7 +75,6 @@ def run(name: str, target: str, limit: float, *, measure: bool) -> Row:
     rules = select_rules(all_rules())
     begin = time.monotonic()
     with Worker() as worker:
-        worker.prepare(rules)
         start = _warm(worker, begin)
         saturation = saturate(graph, rules, worker=worker)
     begin = time.monotonic()

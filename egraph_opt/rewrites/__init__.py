@@ -1,6 +1,7 @@
 """Rules: what they say, where they hold, why they are believed, and their egglog program."""
 
 from egraph_opt.rewrites.emit import Constructor, Program, Question, constructor, declare, emit
+from egraph_opt.rewrites.relevant import relevant
 from egraph_opt.rewrites.rule import LEVELS, Effort, Numerics, Rule, rule
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "constructor",
     "declare",
     "emit",
+    "relevant",
     "rule",
 ]

@@ -2,9 +2,11 @@
 
 An e-node is a constructor call: one constructor per operator and number of operands, attributes first as i64 (numbers
 as they are, anything else as an id), tensors last, all of one sort ``T``. What egglog cannot compute (conditions on
-shapes, attributes of the result) is asked of Python: a rule first records the attributes and types it found in a
-relation ``ask_<k>``, Python answers each distinct question once in the functions ``ok_<k>`` and ``get_<k>_<i>``, and
-the rule proper joins on the answers.
+shapes, attributes of the result) is asked of Python: a rule first records each match in a relation ``match_<k>``, then
+the attributes and types that it found in a relation ``ask_<k>``; Python answers each distinct question once in the
+relation ``ok_<k>``, and the rule proper joins matches and answers. The left side alone decides where it matches: were
+types looked up in the same query, egglog would start from these, which are few, and try all pairs of classes that have
+them.
 
 A rule does not unite classes itself. It builds its right-hand side and *claims* equality; ``unite`` makes a claim
 true only when both sides have the same type, so that a rewrite whose result is of another shape (a constant that
@@ -43,8 +45,14 @@ PRELUDE = """
 (relation dtype_float (i64))
 (relation dtype_numeric (i64))
 (relation dtype_any (i64))
+(relation is_float (T))
+(relation is_numeric (T))
+(relation is_any (T))
 (relation claim (T T i64))
-(ruleset ask) (ruleset apply) (ruleset types) (ruleset unite)
+(ruleset match) (ruleset ask) (ruleset apply) (ruleset types) (ruleset unite)
+(rule ((= t (type e)) (dtype_float t)) ((is_float e)) :ruleset types)
+(rule ((= t (type e)) (dtype_numeric t)) ((is_numeric e)) :ruleset types)
+(rule ((= t (type e)) (dtype_any t)) ((is_any e)) :ruleset types)
 (rule ((claim a b r) (!= a b) (= t (type a)) (= t (type b))) ((union a b)) :ruleset unite :name "unite")
 """
 
@@ -103,7 +111,11 @@ def emit(rules: Sequence[Rule], ids: Interner) -> Program:
     literals = Interner()
     emitters = [_Emitter(rule, number, ids, literals) for number, rule in enumerate(rules)]
     text = "\n".join(line for emitter in emitters for line in emitter.lines())
-    relations = "\n".join(f"(relation literal_{i} (i64))" for i in range(len(literals)))
+    relations = "\n".join(
+        f"(relation literal_{i} (i64)) (relation is_literal_{i} (T))\n"
+        f"(rule ((= s (splat e)) (literal_{i} s)) ((is_literal_{i} e)) :ruleset types)"
+        for i in range(len(literals))
+    )
     return Program(
         f"{relations}\n{text}\n",
         tuple(e.question for e in emitters if e.question is not None),
@@ -155,7 +167,7 @@ class _Emitter:
         self.facts += [f"(is_const v_{name})" for name in rule.constants]
         if not rule.shrinks:
             self.facts.append("(dynamic e0)")
-        self.facts += ["(= ty_out (type e0))", f"(dtype_{rule.dtypes} ty_out)"]
+        self.facts.append(f"(is_{rule.dtypes} e0)")
         self.wanted: list[tuple[str, bool]] = []
         self.right = [self._right(pattern) for pattern in rule.rhs]
         self.question = self._question()
@@ -166,25 +178,28 @@ class _Emitter:
         return {(a.op, len(a.operands)) for a in apps} | ({("Fill", 0)} if numbers else set())
 
     def lines(self) -> Iterator[str]:
-        rule, k = self.rule, self.number
+        rule, k, facts = self.rule, self.number, " ".join(self.facts)
         actions = " ".join(f"(let r{i} {term}) (claim e{i} r{i} {k})" for i, term in enumerate(self.right))
         if len(rule.rhs) == 1 and isinstance(rule.rhs[0], Var):
             actions += f" (subsume {self.left[0]})"
         if self.question is None:
-            yield f"; {rule.equation}"
-            yield f'(rule ({" ".join(self.facts)}) ({actions}) :ruleset apply :name "{rule.name}")'
+            yield f'(rule ({facts}) ({actions}) :ruleset apply :name "{rule.name}")'
             return
         asked = self.question
-        arguments = " ".join([f"a_{n}" for n, _ in asked.attributes] + [f"ty_{n}" for n in asked.tensors])
-        sorts = " ".join(["i64"] * (len(asked.attributes) + len(asked.tensors)))
-        typed = " ".join(f"(= ty_{n} (type v_{n}))" for n in asked.tensors if n != "out")
-        facts = f"{' '.join(self.facts)} {typed}"
-        got = [f"(= d{i} (get_{k}_{i} {arguments}))" for i in range(len(asked.wanted))]
-        yield f"; {rule.equation}  when {', '.join(rule.when) or 'its attributes are defined'}"
-        yield f"(relation ask_{k} ({sorts})) (relation ok_{k} ({sorts}))"
-        yield from (f"(function get_{k}_{i} ({sorts}) i64 :no-merge)" for i in range(len(asked.wanted)))
-        yield f'(rule ({facts}) ((ask_{k} {arguments})) :ruleset ask :name "{rule.name}?")'
-        yield (f'(rule ({facts} (ok_{k} {arguments}) {" ".join(got)}) ({actions}) :ruleset apply :name "{rule.name}")')
+        columns = {f"e{i}": "T" for i in range(len(self.left))}
+        columns |= {f"v_{n}": "T" for n in rule.tensors} | {f"n{i + 1}": "T" for i in range(self.fresh)}
+        columns |= {f"a_{n}": "i64" for n in rule.attributes}
+        match = f"(match_{k} {' '.join(columns)})"
+        arguments = [f"a_{n}" for n, _ in asked.attributes] + [f"ty_{n}" for n in asked.tensors]
+        typed = " ".join(f"(= ty_{n} (type {'e0' if n == 'out' else f'v_{n}'}))" for n in asked.tensors)
+        ask, got = f"(ask_{k} {' '.join(arguments)})", [f"d{i}" for i in range(len(asked.wanted))]
+        yield f"(relation match_{k} ({' '.join(columns.values())}))"
+        yield f"(relation ask_{k} ({' '.join(['i64'] * len(arguments))}))"
+        yield f"(relation ok_{k} ({' '.join(['i64'] * len(arguments + got))}))"
+        yield f'(rule ({facts}) ({match}) :ruleset match :name "{rule.name}?")'
+        yield f'(rule ({match} {typed}) ({ask}) :ruleset ask :name "{rule.name}?ask")'
+        ok = f"(ok_{k} {' '.join(arguments + got)})"
+        yield f'(rule ({match} {typed} {ok}) ({actions}) :ruleset apply :name "{rule.name}")'
 
     def _left(self, pattern: Pattern) -> str:
         match pattern:
@@ -193,7 +208,7 @@ class _Emitter:
             case Number(value):
                 self.fresh += 1
                 literal = self.literals.id(value)
-                self.facts += [f"(= s{self.fresh} (splat n{self.fresh}))", f"(literal_{literal} s{self.fresh})"]
+                self.facts.append(f"(is_literal_{literal} n{self.fresh})")
                 return f"n{self.fresh}"
             case App(op, attrs, operands):
                 inner = [self._left(o) for o in operands]

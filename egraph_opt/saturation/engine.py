@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +27,7 @@ MATCH_LIMIT = 5_000
 
 @dataclass(frozen=True)
 class Problem:
-    """What the worker gets: a graph without its weights.
+    """What the worker gets: a graph without its weights, and the rules that can matter to it.
 
     Attributes:
         splats: for ``Const`` nodes all of whose elements are one number: that number, by node index.
@@ -40,49 +40,45 @@ class Problem:
     outputs: tuple[int, ...]
     splats: dict[int, float]
     sides: tuple[frozenset[int], ...]
+    rules: tuple[Rule, ...]
 
 
 @dataclass
 class Engine:
-    """One e-graph and its rules, which are compiled before the graph is known; ``load`` puts the graph in.
+    """One e-graph, which begins with the graph of the problem.
 
     Raises:
         IllTyped: never; a node that cannot be typed is simply not part of a snapshot.
     """
 
-    rules: tuple[Rule, ...]
+    problem: Problem
     ids: Interner = field(default_factory=Interner)
     types: Interner = field(default_factory=Interner)
     splats: Interner = field(default_factory=Interner)
 
     def __post_init__(self) -> None:
         self.egraph = bindings.EGraph(no_decomp=True)
-        plain = [rule for rule in self.rules if len(rule.lhs) == 1]
-        self.rules = tuple(plain) + tuple(rule for rule in self.rules if len(rule.lhs) > 1)
+        problem = self.problem
+        plain = [rule for rule in problem.rules if len(rule.lhs) == 1]
+        self.rules = tuple(plain) + tuple(rule for rule in problem.rules if len(rule.lhs) > 1)
         program = emit(plain, self.ids)
-        self.questions = program.questions
+        self.questions = {f"ask_{q.number}": q for q in program.questions}
         self.literals = program.literals
-        self._answered: dict[str, set[tuple[int, ...]]] = {}
         self.constructors: list[Constructor] = []
-        self._signatures: dict[str, dict[tuple[int, ...], int | None]] = {}
+        self._seen: dict[str, set[tuple[int, ...]]] = {}
         self._pending: list[str] = []
+        self._reports: list[bindings.RunReport] = []
         self._merged: set[tuple[int, ...]] = set()
-        self._run(PRELUDE)
-        self._declare(set(program.constructors) | {("Get", 1)})
-        self._run(program.text)
-
-    # --- loading
-
-    def load(self, problem: Problem) -> Engine:
-        """Puts the graph in, once; returns the engine itself."""
-        self.problem = problem
         self._extra = len(problem.nodes)
         self.sizes: list[int] = [len(problem.nodes)]
-        self._run(self._leaves())
-        self._declare({(n.op, len(n.operands)) for n in problem.nodes if n.op not in LEAVES})
+        self._run(PRELUDE + self._leaves())
+        graph = {(n.op, len(n.operands)) for n in problem.nodes if n.op not in LEAVES}
+        self._declare(program.constructors | graph | {("Get", 1)})
+        self._run(program.text)
         self._add()
         self._settle()
-        return self
+
+    # --- loading
 
     def _leaves(self) -> str:
         arities = {len(n.operands) for n in self.problem.nodes if n.op == "Opaque"}
@@ -139,23 +135,25 @@ class Engine:
     # --- running
 
     def iterate(self, *, merge: bool) -> IterationReport:
-        """One round: ask, answer, apply, type, unite. ``merge`` also merges operators that share an operand."""
+        """One round: match, ask, answer, apply, type, unite. ``merge`` also merges operators that share an operand."""
         start = time.perf_counter()
-        self._reports: list[bindings.RunReport] = []
+        self._reports = []
+        before, now = self.sizes[-2:] if len(self.sizes) > 1 else self.sizes * 2
+        self._damped = not (now < CALM_NODES and now < CALM_GROWTH * before)
+        self._rules("match")
         self._run("(run-schedule (run ask))")
         self._answer_rules()
-        changed = self._run(f"(run-schedule {self._apply()})")
+        changed = self._rules("apply")
         merges = self._merge() if merge else {}
         self._settle()
         return self._report(time.perf_counter() - start, changed, merges)
 
-    def _apply(self) -> str:
-        """One round of the rules; when the e-graph is large or grows fast, rules with very many matches sit it out."""
-        before, now = self.sizes[-2:] if len(self.sizes) > 1 else self.sizes * 2
-        self._damped = not (now < CALM_NODES and now < CALM_GROWTH * before)
+    def _rules(self, name: str) -> bool:
+        """One round of rules; when the e-graph is large or grows fast, those with very many matches sit it out."""
         if not self._damped:
-            return "(run apply)"
-        return f"(let-scheduler calm (back-off :match-limit {MATCH_LIMIT} :ban-length 2)) (run-with calm apply)"
+            return self._run(f"(run-schedule (run {name}))")
+        calm = f"(let-scheduler calm (back-off :match-limit {MATCH_LIMIT} :ban-length 2))"
+        return self._run(f"(run-schedule {calm} (run-with calm {name}))")
 
     def _settle(self) -> None:
         """Types every new e-node, makes claims true, and repeats until both are done."""
@@ -166,42 +164,39 @@ class Engine:
             if not self._run("(run-schedule (saturate unite))"):
                 return
 
+    def _new_rows(self, names: Iterable[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Rows, all of them numbers, that these relations did not have before. Such relations only grow."""
+        sizes = self._sizes()
+        grown = [name for name in names if sizes[name] > len(self._seen.setdefault(name, set()))]
+        functions = self.egraph.freeze().functions if grown else {}
+        for name in grown:
+            rows = {tuple(map(self.egraph.value_to_i64, row.inputs)) for row in functions[name].rows}
+            for row in sorted(rows - self._seen[name]):
+                yield name, row
+            self._seen[name] = rows
+
     def _answer_rules(self) -> None:
-        functions = self.egraph.freeze().functions
-        for question in self.questions:
-            seen = self._answered.setdefault(f"ask_{question.number}", set())
-            for row in functions[f"ask_{question.number}"].rows:
-                arguments = tuple(self.egraph.value_to_i64(v) for v in row.inputs)
-                if arguments in seen:
-                    continue
-                seen.add(arguments)
-                answered = question.answer(arguments, self.ids, self.types.values)
-                if answered is not None:
-                    shown, k = " ".join(map(str, arguments)), question.number
-                    self._pending.append(f"(ok_{k} {shown})")
-                    self._pending += [f"(set (get_{k}_{i} {shown}) {a})" for i, a in enumerate(answered)]
+        for name, row in self._new_rows(self.questions):
+            question = self.questions[name]
+            answered = question.answer(row, self.ids, self.types.values)
+            if answered is not None:
+                self._pending.append(f"(ok_{question.number} {' '.join(map(str, row + answered))})")
         self._run("\n".join(self._drain()))
 
     def _answer_types(self) -> bool:
-        functions = self.egraph.freeze().functions
+        declared = {f"sig_{constructor(op, arity)}": (op, arity) for op, arity in self.constructors}
         answered = False
-        for op, arity in self.constructors:
-            name, params = constructor(op, arity), operator(op).params
-            known = self._signatures.setdefault(name, {})
-            for row in functions[f"sig_{name}"].rows:
-                key = tuple(self.egraph.value_to_i64(v) for v in row.inputs)
-                if key in known:
-                    continue
-                attrs = tuple(
-                    value if p.kind == "int" else self.ids[value] for p, value in zip(params, key, strict=False)
-                )
-                known[key] = self._infer(op, attrs, [self.types[t] for t in key[len(params) :]])
-                if known[key] is not None:
-                    shown, answered = " ".join(map(str, key)), True
-                    self._pending.append(f"(set (type_{name} {shown}) {known[key]})")
-                    if op == "Fill":
-                        splat = self._splat_id(float(str(attrs[1])), str(attrs[2]))
-                        self._pending.append(f"(set (splat_{name} {shown}) {splat})")
+        for name, row in self._new_rows(declared):
+            op, arity = declared[name]
+            params = operator(op).params
+            attrs = tuple(v if p.kind == "int" else self.ids[v] for p, v in zip(params, row, strict=False))
+            type_ = self._infer(op, attrs, [self.types[t] for t in row[len(params) :]])
+            if type_ is not None:
+                shown, answered = " ".join(map(str, row)), True
+                self._pending.append(f"(set (type_{constructor(op, arity)} {shown}) {type_})")
+                if op == "Fill":
+                    splat = self._splat_id(float(str(attrs[1])), str(attrs[2]))
+                    self._pending.append(f"(set (splat_{constructor(op, arity)} {shown}) {splat})")
         self._run("\n".join(self._drain()))
         return answered
 
@@ -247,14 +242,18 @@ class Engine:
         return lines
 
     def _run(self, text: str) -> bool:
-        outputs = self.egraph.parse_and_run_program(text)
         updated = False
-        for output in outputs:
+        for output in self.egraph.parse_and_run_program(text) if text else ():
             if isinstance(output, bindings.RunScheduleOutput):
                 updated |= output.report.updated
-                if hasattr(self, "_reports"):
-                    self._reports.append(output.report)
+                self._reports.append(output.report)
         return updated
+
+    def _sizes(self) -> dict[str, int]:
+        """Rows of each table."""
+        (output,) = self.egraph.parse_and_run_program("(print-size)")
+        assert isinstance(output, bindings.PrintAllFunctionsSize)
+        return dict(output.sizes)
 
     def _drain(self) -> list[str]:
         pending, self._pending = self._pending, []
@@ -265,15 +264,16 @@ class Engine:
     def _report(self, seconds: float, changed: bool, merges: dict[str, int]) -> IterationReport:
         matches: dict[str, int] = dict(merges)
         times: dict[str, float] = {}
+        names = {rule.name for rule in self.rules}
         for report in self._reports:
             for name, count in report.num_matches_per_rule.items():
-                if not name.endswith("?") and name in {r.name for r in self.rules}:
+                if name in names:
                     matches[name] = matches.get(name, 0) + count
             for name, spent in report.search_and_apply_time_per_rule.items():
-                plain = name.removesuffix("?")
+                plain = name.partition("?")[0]
                 times[plain] = times.get(plain, 0.0) + spent.total_seconds()
-        functions = self.egraph.freeze().functions
-        nodes = sum(len(functions[constructor(op, n)].rows) for op, n in self.constructors)
+        sizes = self._sizes()
+        nodes = sum(sizes[constructor(op, n)] for op, n in self.constructors)
         rules = {
             r.name: RuleReport(matches.get(r.name, 0), times.get(r.name, 0.0))
             for r in self.rules

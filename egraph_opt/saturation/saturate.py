@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 from egraph_opt.errors import BudgetError, EgraphOptError
 from egraph_opt.ir import TensorGraph
-from egraph_opt.rewrites import Rule
+from egraph_opt.rewrites import Rule, relevant
 from egraph_opt.saturation.engine import Problem
 from egraph_opt.saturation.frozen import Frozen, freeze
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, StopReason
@@ -62,10 +62,9 @@ class Saturation:
 
 
 class Worker:
-    """A worker process that is started early, so that its imports and its rules overlap with other work."""
+    """A worker process that is started early, so that its imports overlap with other work."""
 
     def __init__(self) -> None:
-        self._rules: tuple[Rule, ...] | None = None
         self._sender: threading.Thread | None = None
         self.process = subprocess.Popen(
             [sys.executable, "-m", "egraph_opt.saturation.worker"],
@@ -74,29 +73,16 @@ class Worker:
             stderr=subprocess.PIPE,
         )
 
-    def prepare(self, rules: Sequence[Rule]) -> None:
-        """Sends the rules ahead of the graph, without waiting for the worker to take them."""
-        if self._rules == tuple(rules):
-            return
-        self._rules = tuple(rules)
-        self._send(self._rules)
-
     def begin(self, job: Job) -> BinaryIO:
-        """Sends the job; the stream of the worker's answers."""
-        self._send(job)
-        return cast(BinaryIO, self.process.stdout)
-
-    def _send(self, message: object) -> None:
-        before = self._sender
+        """Sends the job, without waiting for the worker to take it; the stream of the worker's answers."""
 
         def send() -> None:
-            if before is not None:
-                before.join()
             with contextlib.suppress(OSError, ValueError):  # gone or closed: its answers say so
-                write(cast(BinaryIO, self.process.stdin), message)
+                write(cast(BinaryIO, self.process.stdin), job)
 
         self._sender = threading.Thread(target=send, daemon=True)
         self._sender.start()
+        return cast(BinaryIO, self.process.stdout)
 
     def close(self) -> None:
         """Ends the process, if it still runs, and its pipes."""
@@ -140,8 +126,9 @@ def saturate(
     limits = limits or Limits()
     start = time.monotonic()
     with worker or Worker() as running:
-        running.prepare(rules)
-        snapshot, iterations, reason, detail = _converse(running, Job(problem_of(graph, sides), limits), on_progress)
+        snapshot, iterations, reason, detail = _converse(
+            running, Job(problem_of(graph, rules, sides), limits), on_progress
+        )
     if snapshot is None:
         if reason == StopReason.FAILED:
             raise EgraphOptError(f"the saturation worker failed before it had the graph: {detail}")
@@ -158,12 +145,14 @@ def saturate(
     return Saturation(frozen, report)
 
 
-def problem_of(graph: TensorGraph, sides: Sequence[Collection[int]] = ()) -> Problem:
-    """What the worker needs of ``graph``; operators are merged within each of ``sides`` (the whole by default)."""
+def problem_of(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collection[int]] = ()) -> Problem:
+    """What the worker needs of ``graph`` and ``rules``; operators are merged within each of ``sides`` (the whole by
+    default)."""
     found = {index: graph.splat(index) for index, node in enumerate(graph.nodes) if node.op == "Const"}
     splats = {index: number for index, number in found.items() if number is not None}
     within = tuple(map(frozenset, sides)) or (frozenset(range(len(graph.nodes))),)
-    return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, within)
+    matter = relevant(rules, {(node.op, len(node.operands)) for node in graph.nodes})
+    return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, within, matter)
 
 
 def _converse(

@@ -1,6 +1,6 @@
 """The worker process: ``python -m egraph_opt.saturation.worker``.
 
-Reads pickles from stdin: rules, which it compiles at once, then one job. Writes pickles to stdout: ``("iteration",
+Reads one job, a pickle, from stdin. Writes pickles to stdout: ``("iteration",
 report, snapshot)`` for every round, where most small rounds have no snapshot, and at the end ``("done", stop reason,
 snapshot)``. The parent is the only one who ever talks to it, over pipes that it made itself.
 """
@@ -15,9 +15,8 @@ import struct
 import sys
 import time
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
-from egraph_opt.rewrites import Rule
 from egraph_opt.saturation.engine import Engine, Problem
 from egraph_opt.saturation.snapshot import StopReason
 
@@ -70,11 +69,11 @@ def read(stream: BinaryIO) -> object | None:
     return pickle.loads(data) if len(data) == length else None  # noqa: S301 - the peer is our own child or parent
 
 
-def saturate(engine: Engine, job: Job, out: BinaryIO) -> None:
+def saturate(job: Job, out: BinaryIO) -> None:
     """Runs iterations until a limit. Sends a snapshot after the first, and after each that leaves no more than a small
     part of the time to taking them: what is lost if the worker dies is less than that many snapshots take."""
     start = time.monotonic()
-    engine.load(job.problem)
+    engine = Engine(job.problem)
     write(out, ("iteration", None, engine.snapshot()))
     taken, cost = -math.inf, 0.0
     reason = StopReason.ITERATIONS
@@ -114,23 +113,17 @@ def main() -> None:
     """Entry point of the worker."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not reach the pipe
-    job = engine = None
-    while not isinstance(job, Job):
-        match message := read(sys.stdin.buffer):
-            case None:  # the parent changed its mind
-                return
-            case Job():
-                job = message
-            case _:
-                engine = Engine(cast(tuple[Rule, ...], message))
-    assert engine is not None
+    job = read(sys.stdin.buffer)
+    if job is None:  # the parent changed its mind
+        return
+    assert isinstance(job, Job)
     if job.limits.memory is not None:
         with contextlib.suppress(ImportError, ValueError, OSError):
             import resource
 
             resource.setrlimit(resource.RLIMIT_AS, (job.limits.memory, job.limits.memory))
     try:
-        saturate(engine, job, out)
+        saturate(job, out)
     except Exception as error:
         # out of memory shows as MemoryError or, deep inside a parser or a library, as almost anything else
         if not (isinstance(error, MemoryError) or _is_full(job.limits.memory)):

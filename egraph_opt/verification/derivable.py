@@ -52,7 +52,7 @@ def derive(
     Tensors are inputs, those that a condition ``const(x)`` names are random positive constants.
     """
     side = _Left(equation, case, rng)
-    engine = Engine(tuple(rules)).load(problem_of(side.graph))
+    engine = Engine(problem_of(side.graph, rules))
     number = 0
     while True:
         frozen = freeze(side.graph, engine.snapshot(), rules)

@@ -80,7 +80,7 @@ def _single(case: Case) -> Case:
 
 def _meets(sides: Sides, rules: tuple[Rule, ...], rounds: int) -> bool:
     """Whether every left side is in the class of its right side after some rounds."""
-    engine = Engine(rules).load(problem_of(sides.graph))
+    engine = Engine(problem_of(sides.graph, rules))
     for number in range(rounds):
         engine.iterate(merge=number == 0)
         classes = engine.snapshot().node_class

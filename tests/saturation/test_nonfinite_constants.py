@@ -17,7 +17,7 @@ MANY = np.array([1e-30, 1.0, -2.0], np.float32)
 
 
 def grown(graph: TensorGraph) -> Frozen:
-    engine = Engine(all_rules()).load(problem_of(graph))
+    engine = Engine(problem_of(graph, all_rules()))
     for number in range(5):
         engine.iterate(merge=number == 0)
     return freeze(graph, engine.snapshot(), all_rules())
