@@ -31,9 +31,10 @@ class Net:
         self._weights: list[onnx.TensorProto] = []
         self._nodes: list[onnx.NodeProto] = []
 
-    def input(self, name: str, *shape: int) -> str:
+    def input(self, name: str, *shape: int | str) -> str:
+        """An input of the network's dtype; a text is the name of a size that is only known when it runs."""
         self._inputs.append(helper.make_tensor_value_info(name, DTYPES[self.dtype], shape))
-        if len(shape) == 4:
+        if len(shape) == 4 and isinstance(shape[1], int):
             self.channels[name] = shape[1]
         return name
 
