@@ -92,14 +92,12 @@ def _headline(found: Explanation) -> None:
 def _table(found: Explanation, verbose: bool) -> None:
     counts = Counter(n.fate for n in found.nodes)
     quiet = () if verbose else (Fate.CONSTANT, Fate.UNUSED)
-    made = table(
-        f"{len(found.nodes)} nodes", "node", "operator", "became", "by, or because", "before", "after", right=(4, 5)
-    )
-    for column, width in zip(made.columns, (20, 14, 16, 30, 7, 7), strict=True):
+    made = table(f"{len(found.nodes)} nodes", "node", "became", "by, or because", "before", "after", right=(3, 4))
+    for column, width in zip(made.columns, (28, 18, 28, 8, 8), strict=True):
         column.width = width
     for node in found.nodes:
         if node.fate not in quiet:
-            made.add_row(node.node, node.op, *_cells(node))
+            made.add_row(node.node if node.op in node.node else f"{node.node} ({node.op})", *_cells(node))
     stdout.print(made)
     _print("")
     _print(", ".join(f"{count} {fate}" for fate, count in counts.most_common()))

@@ -147,8 +147,10 @@ class Explainer:
         region = own or changed[0]
         steps = [n for n in region.new if self._frozen.enodes[n].op not in LEAVES]
         into = tuple(self._words.operator(n) for n in steps or region.new[:1])
-        group = tuple(dict.fromkeys(n for i in region.old for n in self._frozen.graph.origins[i].nodes))
-        before, after = self._price_of(region)
+        together = self._together(region)
+        nodes = (n for r in together for i in r.old for n in self._frozen.graph.origins[i].nodes)
+        group = tuple(dict.fromkeys(nodes))
+        before, after = self._prices_of(together)
         fate = Fate.REWRITTEN if own else Fate.ABSORBED
         return NodeExplanation(
             name, op, fate, _gain(region, into, before, after), into, region.rules, group, before, after
@@ -170,9 +172,23 @@ class Explainer:
         reason = f"no rule fires; closest is {closest.rule}: {closest.reason}" if closest else "no rule begins with it"
         return NodeExplanation(name, op, Fate.KEPT, reason, before=own, after=own)
 
-    def _price_of(self, region: Region) -> tuple[float, float]:
-        places = {self._frozen.places[i] for i in region.old} - {-1}
-        return float(sum(self._prices[p] for p in places)), float(sum(self._prices[n] for n in region.new))
+    def _together(self, region: Region) -> list[Region]:
+        """The region and all that share new e-nodes or old nodes with it, directly or not."""
+        found, waiting = {region.cls: region}, [region]
+        while waiting:
+            here = waiting.pop()
+            near = [r for n in here.new for r in self._regions_with.get(n, ())]
+            near += [r for i in here.old for r in self._regions_of.get(i, ())]
+            fresh = [r for r in near if r.rules and r.cls not in found]
+            found.update((r.cls, r) for r in fresh)
+            waiting += fresh
+        return list(found.values())
+
+    def _prices_of(self, together: Sequence[Region]) -> tuple[float, float]:
+        """Seconds of what was and of what is, each node once."""
+        places = {self._frozen.places[i] for r in together for i in r.old} - {-1}
+        made = {n for r in together for n in r.new}
+        return float(sum(self._prices[p] for p in places)), float(sum(self._prices[n] for n in made))
 
     # --- what else it could have been
 
@@ -180,14 +196,14 @@ class Explainer:
         """Ways to compute the value of a node: the one of the model, the chosen one, then the cheapest."""
         frozen, cls, place = self._frozen, self._frozen.original[index], self._frozen.places[index]
         chosen = int(self._selection.choice[cls]) if cls in self._chosen else -1
-        every = sorted(
-            frozen.egraph.nodes_of(cls).tolist(), key=lambda n: (n not in (place, chosen), self._prices[n], n)
-        )
-        for number in every[:MOST_ALTERNATIVES]:
+        first, text = (place, chosen), self._words.enode
+        every = sorted(frozen.egraph.nodes_of(cls).tolist(), key=lambda n: (n not in first, self._prices[n], n))
+        told = {text(n): n for n in reversed(every)}  # of those that read the same, the first
+        for number in [n for n in every if told[text(n)] == n][:MOST_ALTERNATIVES]:
             op = frozen.graph.nodes[index].op
             rules = () if number == place else tuple(r.name for r in chain(frozen, cls, op, {frozen.enodes[number].op}))
-            text, whole = self._words.enode(number), self._whole(cls, number)
-            yield Alternative(text, float(self._prices[number]), whole, rules, number == chosen)
+            whole = self._whole(cls, number)
+            yield Alternative(text(number), float(self._prices[number]), whole, rules, number == chosen)
 
     def _whole(self, cls: int, number: int) -> float | None:
         """Seconds of the cheapest graph that computes a class by one of its e-nodes."""
@@ -244,6 +260,16 @@ class Explainer:
         return found
 
     @cached_property
+    def _regions_with(self) -> dict[int, list[Region]]:
+        """Regions by the new e-nodes that do something."""
+        found: dict[int, list[Region]] = {}
+        for region in {r.cls: r for here in self._regions_of.values() for r in here}.values():
+            for number in region.new:
+                if self._frozen.enodes[number].op not in LEAVES:
+                    found.setdefault(number, []).append(region)
+        return found
+
+    @cached_property
     def _live(self) -> frozenset[int]:
         return frozenset(self._frozen.graph.live())
 
@@ -269,8 +295,12 @@ def _priced(attempt: RuleAt, ways: Sequence[Alternative]) -> RuleAt:
     if attempt.stop is not Stop.COST or not by_it or least is None:
         return attempt
     best = min(by_it)
-    same = "no more" if best <= least * (1 + SAME) else f"{seconds(best)} instead of {seconds(least)}"
-    return dataclasses.replace(attempt, reason=f"it fired; the graph would cost {same} with what it made")
+    more = (
+        "no more"
+        if best <= least * (1 + SAME)
+        else f"{seconds(best)} (+{best / least - 1:.2%}) instead of {seconds(least)}"
+    )
+    return dataclasses.replace(attempt, reason=f"it fired; the graph would cost {more} with what it made")
 
 
 def _unread(folded: bool) -> tuple[Fate, str]:

@@ -95,9 +95,10 @@ class _Cut:
 def chain(frozen: Frozen, cls: int, start: str, goals: Collection[str]) -> list[Rule]:
     """A shortest chain of rules that reached the class, from an operator to one of ``goals``, or to a variable.
 
-    All of them, but for those that only put operands into another order, where there is no such chain.
+    All of them where there is no such chain. Rules that only put operands into another order are left out.
     """
-    reached = [frozen.rules[name] for name in frozen.fired.get(cls, ()) if name in frozen.rules]
+    fired = [frozen.rules[name] for name in frozen.fired.get(cls, ()) if name in frozen.rules]
+    reached = [rule for rule in fired if rule.family != "commutative"]
     rules = [rule for rule in reached if any(occurs(frozen, p, cls) for p in rule.lhs)] or reached
     ways: dict[str, list[Rule]] = {start: []}
     queue = [start]
@@ -111,7 +112,7 @@ def chain(frozen: Frozen, cls: int, start: str, goals: Collection[str]) -> list[
                 if made.op not in ways:
                     ways[made.op] = [*ways[op], rule]
                     queue.append(made.op)
-    return [rule for rule in rules if rule.family != "commutative"]
+    return rules
 
 
 def occurs(frozen: Frozen, pattern: Pattern, cls: int) -> bool:
