@@ -7,7 +7,20 @@ import sys
 import typer
 
 from egraph_opt import __version__
-from egraph_opt.cli import axioms, compare, costs, doctor, explain, extract, generate, optimize, rules, verify, zoo
+from egraph_opt.cli import (
+    axioms,
+    bisect,
+    compare,
+    costs,
+    doctor,
+    explain,
+    extract,
+    generate,
+    optimize,
+    rules,
+    verify,
+    zoo,
+)
 from egraph_opt.cli.console import stderr
 from egraph_opt.errors import EgraphOptError
 
@@ -25,6 +38,7 @@ app.command("explain")(explain.explain_command)
 app.command("extract")(extract.extract_command)
 app.command("compare")(compare.compare_command)
 rules.app.command("generate")(generate.generate_command)
+rules.app.command("bisect")(bisect.bisect_command)
 app.add_typer(rules.app, name="rules")
 app.add_typer(axioms.app, name="axioms")
 app.add_typer(costs.app, name="costs")

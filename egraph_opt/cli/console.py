@@ -23,6 +23,7 @@ WORDS = {
     "price": "Measuring operators",
     "time": "Timing candidates",
     "verify": "Verifying",
+    "bisect": "Trying fewer rules",
 }
 
 

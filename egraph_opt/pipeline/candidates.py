@@ -108,10 +108,6 @@ class Proposer:
             if proposal is not None:
                 yield proposal
 
-    def without(self, names: set[str]) -> Proposal | None:
-        """The cheapest graph that does not use e-nodes which only these rules or families made."""
-        return self._propose("bisect", self.forbidden() | self.made_by(names))
-
     def made_by(self, names: set[str]) -> NDArray[np.bool_]:
         """(n,) e-nodes that, going by their operator and class, only rules called or of the families ``names`` made."""
         blamed = {rule.name for rule in self.rules if rule.name in names or rule.family in names}

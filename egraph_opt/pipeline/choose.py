@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -15,11 +15,14 @@ from egraph_opt.onnx_io import Imported, OpsetError, export_model
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.report import Candidate, ModelFacts
+from egraph_opt.rewrites.subsets import smallest_set
 from egraph_opt.runtime import RaceResult, halving
 from egraph_opt.runtime.cuda.race import race_on_gpu
 from egraph_opt.verification import Runnable, Verdict, alternative_sizes, random_feeds, runnable, symbols, verify
 
 ORIGINAL = "original"
+Check = Callable[[onnx_ir.Model, onnx_ir.Model], str]
+"""What is wrong with the second model, of which the first is the original; empty where nothing is."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Choice:
         verdict: of the last candidate that was verified.
         race: the timing, where there was any.
         refused: candidates that were faster but did not verify.
-        guilty: rules without which a refused candidate verifies.
+        guilty: rules that lead to wrong results, found for the first candidate that was refused.
     """
 
     entry: Entry | None
@@ -73,10 +76,20 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A graph in which a check finds fault, what it said, which one it was of those that were proposed, and by whom."""
+
+    entry: Entry
+    said: str
+    number: int
+    proposer: Proposer
+
+
+@dataclass(frozen=True)
 class Chooser:
     """Knows the original, and the sizes at which it is measured and verified.
 
-    ``without`` saturates again, briefly, without one rule.
+    ``only`` saturates again, briefly, with some of the rules.
     """
 
     imported: Imported
@@ -85,7 +98,7 @@ class Chooser:
     sizes: Mapping[str, int]
     deadline: float | None
     tell: Callable[[str, int, int, str], None]
-    without: Callable[[str], Proposer]
+    only: Callable[[Collection[str]], Proposer]
 
     def entries(self, proposals: Sequence[Proposal]) -> list[Entry]:
         """Proposals as models; one that cannot be written at the opset it needs is left out."""
@@ -202,30 +215,38 @@ class Chooser:
             return row
         return dataclasses.replace(row, ratio=lap.ratio, median_ratio=lap.median_ratio, latency=lap.b10)
 
-    def _bisect(self, entry: Entry) -> tuple[str, ...]:
-        """Rules behind a refused candidate without which what remains does verify."""
-        guilty: list[str] = []
-        for name in list(entry.proposal.rules)[:BISECT_RULES]:
-            proposal = self.proposer.without({name})
-            if proposal is None or name in proposal.rules:
-                continue
-            made = self.entries([proposal])
-            if made and self.verdict(made[0].model).equivalent:
-                guilty.append(name)
-        return tuple(guilty) or self._bisect_again(entry)
+    def fault(self, names: Collection[str] | None, check: Check, limit: int = 1) -> Fault | None:
+        """The first graph, of those that these rules alone lead to, in which ``check`` finds fault.
 
-    def _bisect_again(self, entry: Entry) -> tuple[str, ...]:
-        """The same with an e-graph of its own for each suspect: a rule that only unites classes leaves no e-node."""
-        for name in list(entry.proposal.rules)[:BISECT_SATURATIONS]:
-            if self.deadline is not None and time.monotonic() > self.deadline:
-                break
-            try:
-                made = self.entries(list(self.without(name).proposals(1)))
-            except BudgetError:
-                break
-            if all(self.verdict(e.model).equivalent for e in made):  # none at all: only this rule led anywhere
-                return (name,)
-        return ()
+        ``names``: None for the graphs of all rules; ``limit``: how many graphs are looked at.
+        """
+        try:
+            proposer = self.proposer if names is None else self.only(names)
+        except BudgetError:
+            return None
+        for number, proposal in enumerate(proposer.proposals(limit), 1):
+            for entry in self.entries([proposal]):
+                said = check(self.imported.model, entry.model)
+                if said:
+                    return Fault(entry, said, number, proposer)
+        return None
+
+    def _bisect(self, entry: Entry) -> tuple[str, ...]:
+        """The smallest set of rules found in time that leads to wrong results, of those behind a refused candidate."""
+        end = time.monotonic() + BISECT_SECONDS
+        end = end if self.deadline is None else min(end, self.deadline)
+
+        def differs(_: onnx_ir.Model, made: onnx_ir.Model) -> str:
+            verdict = self.verdict(made)
+            return verdict.reason if verdict.kind in ("different", "invalid") else ""
+
+        def shows(names: Collection[str]) -> bool:
+            return self.fault(names, differs) is not None
+
+        suspects = list(entry.proposal.rules)
+        if not shows(suspects):
+            return ()
+        return tuple(smallest_set(suspects, shows, lambda: time.monotonic() > end)[0])
 
 
 LEAST_GAIN = 0.01
@@ -236,10 +257,8 @@ RACE_SECONDS = 12.0
 """Longest that candidates are timed against the original, unless the user's own limit is shorter."""
 VERIFY_SECONDS = 60.0
 """Time after which verification starts no further input."""
-BISECT_SATURATIONS = 6
-"""How many of them are tried with an e-graph of their own, where that did not find it."""
-BISECT_RULES = 12
-"""How many rules are tried, one by one, to find the one behind a wrong candidate."""
+BISECT_SECONDS = 30.0
+"""Time for finding out which rules are behind a wrong candidate."""
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,7 +40,7 @@ BODY_SECONDS = 4.0
 BODIES_SECONDS = 30.0
 """Time after which the bodies that are left stay as they are."""
 BISECT_SECONDS = 3.0
-"""Longest saturation without a rule that may have led to wrong results."""
+"""Longest saturation with some of the rules, to see whether they lead to wrong results."""
 SHARES = {"saturate": 0.25, "price": 0.6}
 """Points of a user's time limit at which saturation and pricing give way to what follows."""
 
@@ -105,14 +105,27 @@ class Run:
         with self._stage("extract"):
             proposals = list(proposer.proposals(candidates))
         self._report_prices(proposer.prices, proposals)
-        again = partial(self._without, imported, sizes)
-        chooser = Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell, again)
+        chooser = self._chooser(imported, proposer, sizes)
         with self._stage("export"):
             entries = chooser.entries(proposals)
         with self._stage("choose"):
             choice = chooser.choose(entries)
         self.decision = Decision(imported, proposer, tuple(proposals), choice)
         return choice, len(entries) == len(proposals) and not choice.refused
+
+    def _chooser(self, imported: Imported, proposer: Proposer, sizes: dict[str, int]) -> Chooser:
+        only = partial(self._only, imported, sizes)
+        return Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell, only)
+
+    def chooser(self) -> Chooser:
+        """Explores the model; what chooses among the graphs that were found.
+
+        Raises:
+            BudgetError, UsageError: as ``explore``.
+        """
+        found = self.explore()
+        proposer = self._proposer(found.imported, found.frozen, found.prices, found.sizes)
+        return self._chooser(found.imported, proposer, found.sizes)
 
     def explore(self) -> Explored:
         """The first half of the way: every equal graph, with the price of each e-node.
@@ -293,9 +306,9 @@ class Run:
             return None
         return lambda other: seconds(other) or float("inf")
 
-    def _without(self, imported: Imported, sizes: dict[str, int], name: str) -> Proposer:
-        """What would have been proposed without one rule, in a short time."""
-        rules = [rule for rule in self.rules if rule.name != name]
+    def _only(self, imported: Imported, sizes: dict[str, int], names: Collection[str]) -> Proposer:
+        """What would have been proposed with some of the rules, in a short time."""
+        rules = [rule for rule in self.rules if rule.name in names]
         limits = Limits(seconds=BISECT_SECONDS, memory=int(self.options.memory_limit * 2**30))
         guard = self.options.numerics != "fast"
         frozen = saturate(imported.graph, rules, limits, guard_cancellation=guard).frozen

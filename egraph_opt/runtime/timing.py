@@ -70,6 +70,12 @@ class RaceResult:
         lap = self.lap(name)
         return lap.ratio > 1 + self.spread and lap.median_ratio > 1 - self.spread
 
+    def is_slower(self, name: str) -> bool:
+        """Whether the baseline beats the model by more than the control's spread, and its median is not worse by as
+        much."""
+        lap = self.lap(name)
+        return lap.ratio < 1 / (1 + self.spread) and lap.median_ratio < 1 + self.spread
+
     @property
     def winner(self) -> str:
         """The fastest model that is clearly faster than the baseline, else the baseline."""

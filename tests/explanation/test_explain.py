@@ -135,7 +135,7 @@ def test_what_stops_a_rule_agrees_with_where_rules_match(name: str, zoo: Path) -
         if len(one.lhs) > 1:
             continue
         roots = {m.roots[0] for m in matches(subject, one) if apply(subject, m) is not None}
-        first: Any = one.lhs[0]
+        first: Any = next(iter(one.lhs))
         for index in subject.by_op.get((first.op, len(first.operands)), ())[:20]:
             miss = finder.miss(one, index)
             assert (miss.obstacle is Obstacle.NOTHING) == (index in roots), (one.name, index, miss)
