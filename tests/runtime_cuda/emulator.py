@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from egraph_opt.ops import numpy_dtype, operator
+from egraph_opt.runtime.cuda import thin
 from egraph_opt.runtime.cuda.expressions import PRELUDE
 from egraph_opt.runtime.cuda.memory import offsets
 from egraph_opt.runtime.cuda.schedule import schedule
@@ -47,16 +49,16 @@ struct Dim { int x; };
 static Dim threadIdx, blockIdx;
 static ucontext_t scheduler, fibers[1024];
 static bool ended[1024];
-static int alive, arrived, generation;
+static int self, width, alive[8], arrived[8], generation[8];  // the fiber that runs; threads per block; by block
 static double slots[1024];
-static void pause_() { int me = threadIdx.x; swapcontext(&fibers[me], &scheduler); }
+static void pause_() { swapcontext(&fibers[self], &scheduler); }
 static void __syncthreads() {
-  int mine = generation;
-  if (++arrived == alive) { arrived = 0; generation++; }
-  while (generation == mine) pause_();
+  int block = self / width, mine = generation[block];
+  if (++arrived[block] == alive[block]) { arrived[block] = 0; generation[block]++; }
+  while (generation[block] == mine) pause_();
 }
 template <typename T> T __shfl_xor_sync(unsigned, T v, int o) {
-  int me = threadIdx.x; slots[me] = (double)v; pause_(); T r = (T)slots[me ^ o]; pause_(); return r; }
+  slots[self] = (double)v; pause_(); T r = (T)slots[self ^ o]; pause_(); return r; }
 static float __half2float(__half v) { return (float)v; }
 static float __bfloat162float(__nv_bfloat16 v) {
   uint32_t b = (uint32_t)v.bits << 16; float f; memcpy(&f, &b, 4); return f; }
@@ -68,23 +70,67 @@ static __nv_bfloat16 __float2bfloat16_rn(float v) {
 _RUN = r"""
 static void** arguments;
 static void body();
-static void fiber() { body(); int me = threadIdx.x; ended[me] = true; alive--;
-  if (alive && arrived == alive) { arrived = 0; generation++; } swapcontext(&fibers[me], &scheduler); }
-extern "C" void run(void** given, int grid, int block, int together) {
-  arguments = given;
+static void fiber() { body(); int b = self / width; ended[self] = true; alive[b]--;
+  if (alive[b] && arrived[b] == alive[b]) { arrived[b] = 0; generation[b]++; } swapcontext(&fibers[self], &scheduler); }
+extern "C" void run(void** given, int grid, int block, int together, int cluster) {
+  arguments = given; width = block;
   static vector<char> stacks(1024 * 65536);
-  for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++) {
+  for (int first = 0; first < grid; first += cluster) {
+    blockIdx.x = first;
     if (!together) { for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) body(); continue; }
-    alive = block; arrived = 0;
-    for (int t = 0; t < block; t++) {
+    for (int b = 0; b < cluster; b++) { alive[b] = block; arrived[b] = 0; }
+    for (int t = 0; t < block * cluster; t++) {
       ended[t] = false; getcontext(&fibers[t]);
       fibers[t].uc_stack.ss_sp = &stacks[t * 65536]; fibers[t].uc_stack.ss_size = 65536; fibers[t].uc_link = &scheduler;
       makecontext(&fibers[t], fiber, 0);
     }
-    while (alive) for (int t = 0; t < block; t++)
-      if (!ended[t]) { threadIdx.x = t; swapcontext(&scheduler, &fibers[t]); }
+    for (bool any = true; any;) { any = false;
+      for (int t = 0; t < block * cluster; t++)
+        if (!ended[t]) { any = true; self = t; threadIdx.x = t % block; blockIdx.x = first + t / block;
+          swapcontext(&scheduler, &fibers[t]); } }
   }
 }
+"""
+
+_MATRIX_UNITS = r"""
+#define __cluster_dims__(...)
+#define __grid_constant__
+struct float2 { float x, y; };
+struct float4 { float x, y, z, w; };
+static float2 make_float2(float x, float y) { return {x, y}; }
+struct Half { unsigned short bits; };
+struct Brain { unsigned short bits; };
+struct Matrix { const char* start; long long width, height, pitch, box, item; };
+static float up(Half v) { _Float16 h; memcpy(&h, &v, 2); return (float)h; }
+static float up(Brain v) { uint32_t b = (uint32_t)v.bits << 16; float f; memcpy(&f, &b, 4); return f; }
+static void down(float& r, float v) { r = v; }
+static void down(Half& r, float v) { _Float16 h = (_Float16)v; memcpy(&r, &h, 2); }
+static void down(Brain& r, float v) { __nv_bfloat16 b = __float2bfloat16_rn(v); memcpy(&r, &b, 2); }
+alignas(1024) static unsigned char every[8][232448];
+#define shared (every[self / width])
+static unsigned place(const void* p) { return (unsigned)(uintptr_t)p; }
+static void prepare(unsigned long long* arrived, int count) { for (int i = 0; i < count; i++) arrived[i] = 0; }
+static void expect(unsigned long long* arrived, int bytes) { *arrived += bytes; }
+static void bring(void* to, const Matrix* m, int column, int row, unsigned long long* arrived) {
+  for (int r = 0; r < m->box; r++) for (int b = 0; b < 128; b++) {
+    const bool inside = row + r < m->height && column + b / m->item < m->width;
+    ((char*)to)[r * 128 + b] = inside ? m->start[(row + r) * m->pitch + column * m->item + b] : 0; }
+  *arrived -= m->box * 128; }
+static void await(unsigned long long* arrived) { while (*arrived) pause_(); }
+static void begin_multiplying() {}
+static void end_multiplying() {}
+template <typename T, int C> static void multiply(float (&sum)[C], const void* a, const void* b) {
+  const int lane = self & 31, warp = self % width / 32;
+  for (int i = 0; i < C; i++) for (int k = 0; k < 32 / (int)sizeof(T); k++) {
+    const int row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2; T x, y;
+    memcpy(&x, (const char*)a + row * 128 + k * sizeof(T), sizeof(T));
+    memcpy(&y, (const char*)b + column * 128 + k * sizeof(T), sizeof(T));
+    sum[i] += up(x) * up(y); } }
+static int blocks(), waiting, turn;
+static void cluster_wait() { const int mine = turn; if (++waiting == width * blocks()) { waiting = 0; turn++; }
+  while (turn == mine) pause_(); }
+static float4 of_block(const float* p, int rank) {
+  float4 v; memcpy(&v, every[rank] + ((const unsigned char*)p - shared), 16); return v; }
 """
 
 
@@ -144,20 +190,50 @@ class Emulator:
         self._array(view)[...] = np.maximum(value, 0) if activation == "Relu" else value
 
     def _generated(self, step: Generated) -> None:
-        source = PRELUDE[PRELUDE.index("__device__") :] + step.helpers + step.source
         pointers = ", ".join(f"({_type_of(step, i)})arguments[{i}]" for i in range(len(step.arguments)))
-        text = f"{_HOST}{source}{_RUN}\nstatic void body() {{ kernel({pointers}); }}\n"
-        path = self.folder / f"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.so"
-        if not path.exists():
-            code = path.with_suffix(".cpp")
-            code.write_text(text)
-            assert COMPILER is not None
-            command = [COMPILER, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-mf16c", str(code), "-o", str(path)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            assert done.returncode == 0, f"{step.title}\n{step.source}\n{done.stderr[:3000]}"
-        given = (ctypes.c_void_p * len(step.arguments))(*(self.memory[b].ctypes.data for b in step.arguments))
         together = any(word in step.source for word in ("block_", "warp_", "__syncthreads"))
-        ctypes.CDLL(str(path)).run(given, step.grid, step.block, int(together))
+        given = [self.memory[b].ctypes.data for b in step.arguments]
+        run(step.helpers + step.source, pointers, given, (step.grid, step.block), self.folder, together=together)
+
+
+def run_thin(step: Product, tiling: thin.Tiling, arrays: Mapping[str, np.ndarray], folder: Path) -> None:
+    """Runs the kernel for a product of few rows; ``arrays`` are the memory of a, b, d, and of bias and c if any."""
+    (batch, rows, inner), columns, c_type = step.a.shape, step.b.shape[2], thin.TYPES[step.d.dtype]
+    kinds = ["*(Matrix*)"] * 2 + [f"({c_type}*)"] + [f"(const {c_type}*)"] * 2
+    pointers = ", ".join(f"{kind}arguments[{i}]" for i, kind in enumerate(kinds))
+    body = re.sub(r"extern __shared__.*?;", "", thin.BODY)
+    source = f"{_MATRIX_UNITS}static int blocks() {{ return {tiling.cluster}; }}\n{body}"
+    source += thin.source(step, tiling, "kernel")
+    matrices = {
+        name: np.array([arrays[name].ctypes.data, *found.size, found.pitch * size, box, size], np.int64)
+        for name, found, box in (
+            ("a", thin.operand(step.a, rows, inner), 64),
+            ("b", thin.operand(step.b, columns, inner), tiling.columns),
+        )
+        for size in (arrays[name].itemsize,)
+    }
+    given = [matrices[n].ctypes.data for n in "ab"]
+    given += [arrays[name].ctypes.data if name in arrays else 0 for name in ("d", "bias", "c")]
+    grid = batch * columns // tiling.columns * tiling.cluster
+    run(source, pointers, given, (grid, 128), folder, together=True, cluster=tiling.cluster)
+
+
+def run(
+    source: str, pointers: str, given: Sequence[int], size: tuple[int, int], folder: Path, *, together: bool,
+    cluster: int = 1,
+) -> None:  # fmt: skip
+    """Compiles a kernel for the host and runs it; ``size`` is how many blocks, and threads of a block."""
+    prelude = PRELUDE[PRELUDE.index("__device__") :]
+    text = f"{_HOST}{prelude}{source}{_RUN}\nstatic void body() {{ kernel({pointers}); }}\n"
+    path = folder / f"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.so"
+    if not path.exists():
+        code = path.with_suffix(".cpp")
+        code.write_text(text)
+        assert COMPILER is not None
+        command = [COMPILER, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-mf16c", str(code), "-o", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, f"{source}\n{done.stderr[:3000]}"
+    ctypes.CDLL(str(path)).run((ctypes.c_void_p * len(given))(*given), *size, int(together), cluster)
 
 
 def _type_of(step: Generated, number: int) -> str:

@@ -7,6 +7,7 @@ import onnx
 import onnx_ir
 import pytest
 from conftest import NAMES, NETWORKS, check, check_network, small_networks
+from test_thin import BOUNDS, CASES, problem, value_of
 
 from egraph_opt.errors import BudgetError
 from egraph_opt.ir import TensorGraph, TensorType
@@ -38,6 +39,25 @@ def test_network(name: str, dtype: str, fast: bool, tuner: cuda.Tuner) -> None:
         return list(cuda.compile(graph, fast=fast, tuner=tuner).run(feeds).values())
 
     check_network(run, name, dtype, 5e-3 if fast or dtype == "float16" else 1e-5)
+
+
+@pytest.mark.parametrize(("shape", "dtype", "result", "more"), CASES)
+def test_every_tiling_of_a_product_of_few_rows(
+    shape: tuple[int, int, int, int], dtype: str, result: str, more: bool, tuner: cuda.Tuner
+) -> None:
+    step, arrays, wanted = problem(shape, dtype, result, more=more)
+    calls = tuner.thin.calls(step, True)
+    if not calls:
+        pytest.skip("not a Hopper GPU")
+    stream = tuner.cupy.cuda.Stream(non_blocking=True)
+    for call in calls:
+        memory = [tuner.cupy.asarray(arrays[name]) for name in ("a", "b", "d", "bias", "c") if name in arrays]
+        tuner.cupy.cuda.Device().synchronize()
+        call.launch(lambda view, memory=memory: memory[view.buffer].data.ptr, 0, stream.ptr)
+        stream.synchronize()
+        # TF32 has 10 bits behind the point; the emulator's products are exact
+        bound = (2e-3 if dtype == "float32" else BOUNDS[result]) * np.abs(wanted).max()
+        np.testing.assert_allclose(value_of(memory[2].get(), result), wanted, rtol=0, atol=bound, err_msg=call.label)
 
 
 def test_the_doctor_finds_nothing(gpu: cuda.Machine) -> None:

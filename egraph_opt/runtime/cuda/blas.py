@@ -6,7 +6,6 @@ CuPy refuses cuBLAS while a CUDA graph is captured, so the library is called thr
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ import numpy as np
 
 from egraph_opt.runtime.cuda.device import library
 from egraph_opt.runtime.cuda.steps import Product
-from egraph_opt.runtime.cuda.views import View
+from egraph_opt.runtime.cuda.views import View, alignment
 
 Pointer = Callable[[View], int]
 
@@ -60,8 +59,8 @@ class BlasCall:
         """Finds the algorithm again in another process."""
         return f"cublasLt:{self.algo.tobytes().hex()}"
 
-    def launch(self, pointer: Pointer, space: int, stream: int) -> None:
-        """Enqueues the product."""
+    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False) -> None:
+        """Enqueues the product; the library's kernels never begin early."""
         self.owner.launch(self.algo, pointer, space, self.space, stream)
 
 
@@ -143,9 +142,7 @@ class _Described:
         views = {"A": self.step.b, "B": self.step.a, "C": self.step.c or self.step.d, "D": self.step.d}
         for name, view in views.items():
             attribute = getattr(preferences, f"MIN_ALIGNMENT_{name}_BYTES")
-            self._set(
-                self.api.matmul_preference_set_attribute, preference, attribute, ctypes.c_uint32(_alignment(view))
-            )
+            self._set(self.api.matmul_preference_set_attribute, preference, attribute, ctypes.c_uint32(alignment(view)))
         results, count = np.zeros(_ASKED, _RESULT), ctypes.c_int32(0)
         self._bias_pointer(16)  # only whether there is one matters here
         lay = self.layouts
@@ -199,10 +196,3 @@ def _transposed(step: Product) -> Product:
 
     assert step.bias is None
     return replace(step, a=turn(step.b), b=turn(step.a), d=turn(step.d), c=None if step.c is None else turn(step.c))
-
-
-def _alignment(view: View) -> int:
-    """Bytes that every row of ``view`` starts at a multiple of, up to 256."""
-    size = np.dtype({"bfloat16": "uint16"}.get(view.dtype, view.dtype)).itemsize
-    steps = [s for s, n in zip(view.strides, view.shape, strict=True) if n > 1 and s != 1]
-    return math.gcd(256, view.offset * size, *(s * size for s in steps)) or 256

@@ -20,7 +20,18 @@ STORED: Mapping[str, str] = MappingProxyType(
 COMPUTED: Mapping[str, str] = MappingProxyType({**STORED, "float16": "float", "bfloat16": "float"})
 """The C type that arithmetic is done in: 16-bit floats are computed in 32 bits."""
 
-PRELUDE = """
+LAUNCHED = """
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+__device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
+__device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+#else
+__device__ __forceinline__ void let_next_begin() {}
+__device__ __forceinline__ void wait_for_previous() {}
+#endif
+"""
+"""What every kernel does first: see ``launch``."""
+
+_DEFINITIONS = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
 #define INF __int_as_float(0x7f800000)
@@ -51,6 +62,7 @@ REDUCE(product, times2)
 REDUCE(max, larger)
 REDUCE(min, smaller)
 """
+PRELUDE = _DEFINITIONS + LAUNCHED
 
 _UNARY: Mapping[str, str] = MappingProxyType(
     {

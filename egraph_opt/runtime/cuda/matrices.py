@@ -9,11 +9,13 @@ from egraph_opt.runtime.cuda.steps import Product
 from egraph_opt.runtime.cuda.views import View, reshaped
 
 
-def parts_of(rows: int, inner: int, outer: int) -> int:
-    """Into how many parts the inner axis of a product of few rows is cut: enough blocks of 64 columns for the GPU, but
-    none so short that starting it costs more."""
+def parts_of(rows: int, inner: int, outer: int, size: int) -> int:
+    """Into how many parts the inner axis of a product of few rows is cut: enough blocks for the GPU, but none so short
+    that starting it costs more. ``size`` is that of an element in bytes: a block has room for 128 or 64 columns."""
     count = 1
-    while rows <= 128 and inner % (2 * count) == 0 and inner // (2 * count) >= 512 and 2 * count * outer <= 132 * 64:
+    while rows <= 128 and inner % (2 * count) == 0 and inner // (2 * count) * size >= 1024:
+        if 2 * count * outer > 132 * 32 * size:
+            break
         count *= 2
     return count
 

@@ -269,7 +269,7 @@ class _Planner:
         """
         rows, (inner, outer) = math.prod(a.shape[:-1]), b.shape[-2:]
         flat = reshaped(a, (rows, inner))
-        count = parts_of(rows, inner, outer)
+        count = parts_of(rows, inner, outer, TensorType(a.dtype, ()).itemsize)
         plain = flat is not None and (flat.dtype.endswith("16") or (flat.dtype == "float32" and not self.fusion.exact))
         if flat is None or not plain or len(b.shape) != 2 or count == 1:
             return False

@@ -21,35 +21,38 @@ from egraph_opt.runtime.cuda.dnn import Dnn, as_product
 from egraph_opt.runtime.cuda.expressions import PRELUDE
 from egraph_opt.runtime.cuda.prices import key_of
 from egraph_opt.runtime.cuda.steps import Buffer, Convolution, Generated, Product, Step
+from egraph_opt.runtime.cuda.thin import Thin
 from egraph_opt.runtime.cuda.views import View
 
 _COLD = 160 * 2**20
 """Bytes over which the weights are rotated while timing: more than any L2 cache, so that they come from memory."""
 _REPEATS = 12
+_NEAR, _MOST_RIVALS = 1.4, 5
+"""How much slower alone a call may be to be a rival of the fastest, and how many there are at most."""
 _IDLE = 0.02
 """Seconds without work after which a GPU has to be warmed up for longer."""
-
 
 Pointer = Callable[[View], int]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """Something to enqueue: ``launch(pointer, space, stream)``, and the bytes of work space that it needs."""
+    """Something to enqueue: ``launch(pointer, space, stream, early)``, and the bytes of work space that it needs."""
 
-    launch: Callable[[Pointer, int, int], None]
+    launch: Callable[[Pointer, int, int, bool], None]
     space: int
 
 
 class Call(Protocol):
-    """A library call that is ready to be enqueued; ``space`` is its work space in bytes."""
+    """A product or convolution that is ready to be enqueued; ``space`` is its work space in bytes, and ``early`` says
+    that it may begin before the kernel ahead of it has ended."""
 
     space: int
 
     @property
     def label(self) -> str: ...
 
-    def launch(self, pointer: Pointer, space: int, stream: int) -> None: ...
+    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False) -> None: ...
 
 
 @dataclass
@@ -75,6 +78,10 @@ class Tuner:
 
     ``share`` keeps weights on the GPU for the programs that follow; ``again`` takes over which call is the fastest from
     the choices, and times it once more.
+
+    Attributes:
+        rivals: by key, seconds and labels of calls that took not much longer than the one that ``best`` chose: for
+            products that a kernel of our own can compute, until a program has tried them where they run.
     """
 
     def __init__(self, choices: Choices, *, share: bool = False, again: bool = False) -> None:
@@ -83,9 +90,10 @@ class Tuner:
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self._block: Any = None
         self._worked, self._timed = 0.0, set[str]()
+        self.rivals: dict[str, list[tuple[float, str]]] = {}
         self.functions: dict[str, Any] = {}
         self.weights: dict[str, Any] = {}
-        self.blas = Blas()
+        self.blas, self.thin = Blas(), Thin()
         self.dnn = Dnn(self.cupy.cuda.alloc(256).ptr)
 
     def compile(self, steps: Iterable[Step]) -> None:
@@ -118,7 +126,7 @@ class Tuner:
         """
         key = key_of(step, fast)
         if key in self.choices.known:
-            found = self._named(step, fast, self.choices.known[key][0])
+            found = self.named(step, fast, self.choices.known[key][0])
             if found is not None:
                 if self.again and key not in self._timed:
                     seconds = self.seconds(Launch(found.launch, found.space), step, buffers)
@@ -136,6 +144,9 @@ class Tuner:
             raise UsageError(f"no implementation of {step.title} runs on this GPU")
         self.choices.known[key] = (calls[number].label, seconds)
         self._timed.add(key)
+        near = [(taken, calls[i].label) for taken, i in sorted(timed) if taken < _NEAR * seconds and i != number]
+        if any(label.startswith("thin:") for label in [calls[number].label, *(label for _, label in near)]):
+            self.rivals[key] = near[:_MOST_RIVALS]
         return calls[number]
 
     def known(self, step: Product | Convolution, fast: bool) -> float:
@@ -158,18 +169,21 @@ class Tuner:
         return self.choices.known[key][1]
 
     def _calls(self, step: Product | Convolution, fast: bool) -> list[Call]:
-        if isinstance(step, Product):
-            return list(self.blas.calls(step, fast))
-        product = as_product(step)
-        calls: list[Call] = [] if product is None else list(self.blas.calls(product, fast))
-        return calls + list(self.dnn.calls(step, fast))
+        product = step if isinstance(step, Product) else as_product(step)
+        calls: list[Call] = []
+        if product is not None:
+            calls += [*self.thin.calls(product, fast), *self.blas.calls(product, fast)]
+        if isinstance(step, Convolution):
+            calls += self.dnn.calls(step, fast)
+        return calls
 
-    def _named(self, step: Product | Convolution, fast: bool, label: str) -> Call | None:
-        if isinstance(step, Product):
-            return self.blas.call(step, fast, label)
-        product = as_product(step)
-        found = self.blas.call(product, fast, label) if product is not None else None
-        return found or self.dnn.call(step, fast, label)
+    def named(self, step: Product | Convolution, fast: bool, label: str) -> Call | None:
+        """The call for ``step`` that a label names, if it is one of them."""
+        product = step if isinstance(step, Product) else as_product(step)
+        found: Call | None = None
+        if product is not None:
+            found = self.thin.call(product, fast, label) or self.blas.call(product, fast, label)
+        return self.dnn.call(step, fast, label) if found is None and isinstance(step, Convolution) else found
 
     def seconds(self, call: Launch, step: Step, buffers: Sequence[Buffer]) -> float:
         """Median seconds of a call in a replayed graph, its weights cold, everything else in the cache.
@@ -198,7 +212,7 @@ class Tuner:
 
         space, idle = base + size + once * copies, time.monotonic() - self._worked
         spin = 2e-3 if idle < _IDLE else 2e-2
-        taken = timed(self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s), _REPEATS, warm=spin)
+        taken = timed(self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s, True), _REPEATS, warm=spin)
         self._worked = time.monotonic()
         return taken
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from egraph_opt.ir import Node
+from egraph_opt.ir import Node, TensorType
 from egraph_opt.ops.base import integer, ints
 
 
@@ -42,6 +42,13 @@ def dense_strides(shape: Sequence[int], order: Sequence[int] | None = None) -> t
         strides[axis] = step
         step *= shape[axis]
     return tuple(strides)
+
+
+def alignment(view: View) -> int:
+    """Bytes that every row of ``view`` starts at a multiple of, up to 256."""
+    size = TensorType(view.dtype, ()).itemsize
+    steps = [s for s, n in zip(view.strides, view.shape, strict=True) if n > 1 and s != 1]
+    return math.gcd(256, view.offset * size, *(s * size for s in steps)) or 256
 
 
 def channels_last(rank: int) -> tuple[int, ...]:
