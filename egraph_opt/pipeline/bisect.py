@@ -109,7 +109,8 @@ def _parts(fault: Fault, rules: tuple[Rule, ...], imported: Imported, check: Che
     frozen, selection = fault.proposer.frozen, fault.entry.proposal.extraction.selection
     changed = [region for region in regions(frozen, selection) if region.rules]
     for region in sorted(changed, key=lambda r: len(r.old))[:MOST_PARTS]:
-        part = _cut(frozen.graph, region.old)
+        own = [i for i in region.old if frozen.original[i] == region.cls]
+        part = _cut(frozen.graph, region.old, own)
         if part is None or not rules:
             continue
         small = _as_model(part, imported.opset)
@@ -124,10 +125,9 @@ def _parts(fault: Fault, rules: tuple[Rule, ...], imported: Imported, check: Che
             yield Pair(small, found.entry.model, found.said)
 
 
-def _cut(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph | None:
-    """These nodes and their constants as a graph of its own, whose inputs are the other operands.
-
-    The output is the first node, and ``None`` is given where an operand or the output is no tensor.
+def _cut(graph: TensorGraph, nodes: Sequence[int], outputs: Sequence[int]) -> TensorGraph | None:
+    """These nodes and their constants as a graph of its own, whose inputs are the other operands; ``outputs`` are among
+    the nodes. ``None`` where an operand or an output is no tensor.
     """
     new, place = TensorGraph(opaques=graph.opaques), dict[int, int]()
     wanted = set(nodes) | {i for i in nodes for i in graph.nodes[i].operands if isinstance(graph.types[i], TupleType)}
@@ -146,12 +146,14 @@ def _cut(graph: TensorGraph, nodes: Sequence[int]) -> TensorGraph | None:
             return None
         if index in graph.names and node.op not in ("Input", "Const"):
             new.names.setdefault(place[index], graph.names[index])
-    new.outputs = (place[nodes[0]],)
-    return new if isinstance(graph.types[nodes[0]], TensorType) else None
+    new.outputs = tuple(place[i] for i in outputs)
+    return new if all(isinstance(graph.types[i], TensorType) for i in outputs) else None
 
 
 def _as_model(graph: TensorGraph, opset: int) -> onnx_ir.Model | None:
     inputs = [(str(n.attrs[0]), t) for n, t in zip(graph.nodes, graph.types, strict=True) if n.op == "Input"]
-    if not all(isinstance(t, TensorType) for _, t in inputs) or graph.nodes[graph.outputs[0]].op == "Input":
+    if not all(isinstance(t, TensorType) for _, t in inputs) or any(
+        graph.nodes[i].op == "Input" for i in graph.outputs
+    ):
         return None
-    return export_graph(graph, inputs, ["y"], opset=opset)  # type: ignore[arg-type]
+    return export_graph(graph, inputs, [f"y{i}" for i in range(len(graph.outputs))], opset=opset)  # type: ignore[arg-type]

@@ -1,0 +1,51 @@
+"""``rules bisect`` on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+QUICK = ("--extractor", "dag-greedy", "-q")
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> str:
+    """Finds fault with models of fewer than three nodes."""
+    script = tmp_path / "check.py"
+    script.write_text("import onnx, sys\nsys.exit(len(onnx.load(sys.argv[1]).graph.node) < 3)\n")
+    return f"{sys.executable} {script} {{model}}"
+
+
+def test_the_rules_are_named_and_the_pair_is_written(
+    cli: Callable[..., Any], model: Path, check: str, tmp_path: Path
+) -> None:
+    done = cli("rules", "bisect", model, "--check", check, "-o", tmp_path / "pair", *QUICK)
+    assert done.code == 1, done.err
+    assert "2 of them are enough" in done.out
+    for name in ("relu-idempotent", "mul-one"):
+        assert f"  {name}: " in done.out
+    assert len(onnx.load(str(tmp_path / "pair" / "original.onnx")).graph.node) >= 3
+    assert len(onnx.load(str(tmp_path / "pair" / "faulty.onnx")).graph.node) < 3
+
+
+def test_json_says_it_all(cli: Callable[..., Any], model: Path, check: str) -> None:
+    done = cli("rules", "bisect", model, "--check", check, "--json", "-", *QUICK)
+    found = json.loads(done.out)
+    assert {r["name"] for r in found["rules"]} == {"relu-idempotent", "mul-one"}
+    assert found["minimal"] is True
+
+
+def test_no_fault(cli: Callable[..., Any], model: Path) -> None:
+    done = cli("rules", "bisect", model, *QUICK)
+    assert done.code == 0
+    assert "No fault shows" in done.out
+
+
+def test_two_checks(cli: Callable[..., Any], model: Path, check: str) -> None:
+    cli("rules", "bisect", model, "--check", check, "--slower").complains(2, "--check", "--slower")
