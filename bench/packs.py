@@ -57,8 +57,9 @@ def halves(net: Net) -> list[str]:
 
 
 def affine(net: Net) -> list[str]:
-    """BatchNormalization before a 1x1 convolution, a scalar scale and offset behind."""
-    y = net.conv(net.norm(net.input("x", 1, 64, 28, 28)), 64, 1)
+    """BatchNormalization before a 1x1 convolution, a scalar scale and offset behind: the first expansion, from 8 to 48
+    channels, of a MobileNet-v2 of half width."""
+    y = net.conv(net.norm(net.input("x", 1, 8, 112, 112)), 48, 1)
     return [net.add(net.op("Mul", y, net.constant(0.7)), net.constant(0.3))]
 
 
@@ -87,22 +88,30 @@ def constant_fold(net: Net) -> list[str]:
 
 
 def ping_pong(net: Net, *, layers: int = 3) -> list[str]:
-    """Convolutions as a channels-last framework exports them: transposed back and forth, reshaped in between."""
-    x = net.op("Transpose", net.input("x", 1, 28, 28, 64), perm=(0, 3, 1, 2))
-    net.channels[x] = 64
+    """Depthwise and 1x1 convolutions as a channels-last framework exports them: each between transposes, with its
+    pixels in one axis in between."""
+    side, channels = 56, 64
+
+    def first(x: str) -> str:
+        turned = net.op("Transpose", net.reshape(x, 1, side, side, channels), perm=(0, 3, 1, 2))
+        net.channels[turned] = channels
+        return turned
+
+    def last(x: str) -> str:
+        return net.reshape(net.op("Transpose", x, perm=(0, 2, 3, 1)), 1, side * side, channels)
+
+    x = net.input("x", 1, side * side, channels)
     for _ in range(layers):
-        last = net.op("Transpose", net.conv(x, 64, 3), perm=(0, 2, 3, 1))
-        flat = net.relu(net.reshape(last, 1, 784, 64))
-        x = net.op("Transpose", net.reshape(flat, 1, 28, 28, 64), perm=(0, 3, 1, 2))
-        net.channels[x] = 64
-    return [net.op("Transpose", x, perm=(0, 2, 3, 1))]
+        x = net.relu(last(net.conv(first(x), channels, 3, group=channels)))
+        x = last(net.conv(first(x), channels, 1))
+    return [x]
 
 
 def repvgg(net: Net, *, blocks: int = 3) -> list[str]:
-    """Training-time blocks: a 3x3, a 1x1 and the input itself, added up."""
-    x = net.input("x", 1, 64, 28, 28)
+    """Training-time blocks of RepVGG-A0's second stage: a 3x3, a 1x1 and the input itself, added up."""
+    x = net.input("x", 1, 48, 56, 56)
     for _ in range(blocks):
-        x = net.relu(net.add(net.add(net.conv(x, 64, 3, gain=0.7), net.conv(x, 64, 1, gain=0.7)), x))
+        x = net.relu(net.add(net.add(net.conv(x, 48, 3, gain=0.7), net.conv(x, 48, 1, gain=0.7)), x))
     return [x]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from egraph_opt.ir import Constant, TensorType, TupleType, Type
 from egraph_opt.ops import operator
 from egraph_opt.saturation.enodes import ENode
 from egraph_opt.saturation.fold import STORE_ALWAYS
+from egraph_opt.saturation.summed import Axes, summed_axes
 
 Array = NDArray[np.generic]
 
@@ -34,6 +36,7 @@ class ConstantFolder:
     ``refused`` holds e-nodes of constants that no graph may use, computed in advance or not: sums that cancel, and
     arithmetic, made by rules, that meets or makes an infinity or a NaN. ``x * 1e30 * 1e30`` is a number for a small x,
     and no longer one when the constants are multiplied first; an infinite weight times a zero is not a number at all.
+    ``constant_classes`` and ``roots`` are the classes that rules take for constants, and those of the graph's outputs.
     """
 
     enodes: Sequence[ENode]
@@ -41,6 +44,8 @@ class ConstantFolder:
     constants: Sequence[Constant]
     original: frozenset[int] = frozenset()
     guard_cancellation: bool = True
+    constant_classes: Collection[int] = ()
+    roots: Collection[int] = ()
     recipe: dict[int, int] = field(default_factory=dict[int, int])
     refused: set[int] = field(default_factory=set[int])
     _bounds: dict[int, float] = field(default_factory=dict[int, float], repr=False)
@@ -181,7 +186,10 @@ class ConstantFolder:
             return operator(enode.op).evaluate(enode.attrs, [self.value(c) for c in enode.operands])  # type: ignore[arg-type]
 
     def _cancels(self, enode: ENode) -> bool:
-        """Whether the sum is so much smaller than its terms that reassociating it loses ``CANCELLED_BITS`` bits."""
+        """Whether the sum is so much smaller than its terms that reassociating it loses ``CANCELLED_BITS`` bits.
+
+        Weights that are only ever added up in a product are compared as a whole: the largest along those axes.
+        """
         if not self.guard_cancellation or enode.op not in ("Add", "Sub"):
             return False
         x, y = (np.asarray(self.value(c)) for c in enode.operands)
@@ -191,7 +199,13 @@ class ConstantFolder:
             x, y = x.astype(np.float64), y.astype(np.float64)
             total = np.abs(x + y if enode.op == "Add" else x - y)
             terms = np.maximum(np.abs(x), np.abs(y))
+            if axes := tuple(self._summed.get(enode.cls, ())):
+                total, terms = (np.max(a, axis=axes) for a in (total, terms))
             return bool(np.any(np.isfinite(terms) & (terms > total * 2.0**CANCELLED_BITS)))
+
+    @cached_property
+    def _summed(self) -> dict[int, Axes]:
+        return summed_axes(self.enodes, self.class_types, self.constant_classes, self.roots)
 
 
 def _bytes(type_: TensorType) -> int:

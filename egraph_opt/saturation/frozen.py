@@ -187,7 +187,10 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, gua
     original = tuple(snapshot.node_class)
     known = {(n.op, repr(n.attrs), tuple(original[i] for i in n.operands)) for n in graph.nodes}
     ours = frozenset(i for i, e in enumerate(every) if (e.op, repr(e.attrs), e.operands) in known)
-    folder = ConstantFolder(every, class_types, graph.constants, ours, guard_cancellation)
+    roots = frozenset(original[i] for i in graph.outputs)
+    folder = ConstantFolder(
+        every, class_types, graph.constants, ours, guard_cancellation, frozenset(snapshot.constant), roots
+    )
     stored = {cls for cls in folder.recipe if folder.storable(cls)}
     offered = [e for i, e in enumerate(every) if i not in folder.refused]
     enodes = _without_repeats([e for e in offered if e.cls not in stored and e.op != "Const"], known)

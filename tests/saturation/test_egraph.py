@@ -247,7 +247,7 @@ def _of_inputs(op: str, draft: Any, inputs: list[int]) -> list[int]:
 @pytest.mark.parametrize("op", JOINED)
 def test_inputs_are_joined_where_one_does_not_depend_on_the_other(op: str, tools: Any) -> None:
     rules = tuple(r for r in all_rules("thorough") if r.name == JOINED[op])
-    assert rules[0] not in all_rules()
+    assert (rules[0] in all_rules()) == (op == "MatMul")  # what joins large inputs is for thorough runs
     shape = (4, 5, 5) if op == "Conv" else (4,)
     draft = tools.draft()
     inputs = [draft.input("x", 2, *shape), draft.input("z", 3, *shape)]

@@ -109,7 +109,7 @@ def _joining() -> tuple[Rule, ...]:
 
 
 def _passing() -> tuple[Rule, ...]:
-    """Element-wise operators of two operands on either side of a transpose."""
+    """Element-wise operators of two operands on either side of a transpose, and behind a split."""
     made: list[Rule] = [
         _exact(
             "add-of-transposes",
@@ -138,6 +138,16 @@ def _passing() -> tuple[Rule, ...]:
                 "const(s)",
                 "rank(x) == rank(out)",
                 family="transpose-binary",
+                dtypes="numeric",
+            ),
+            _exact(
+                f"{op.lower()}-constant-after-split",
+                f"{op}(Get(Split(x, axis=a, sizes=t), index=i), s)",
+                f"Get(Split({op}(x, s), axis=a, sizes=t), index=i)",
+                "const(s)",
+                "rank(out) == rank(x)",
+                "pad_rank(s, rank(x))[a] == 1",
+                family="split-binary",
                 dtypes="numeric",
             ),
         ]

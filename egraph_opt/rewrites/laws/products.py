@@ -1,8 +1,8 @@
 """Products and convolutions that share an operand, and activations of one kind.
 
 By hand because saturation merges any number of them at once (``saturation/merge.py``) as a fold of these rules; the
-generator finds them for two, under the sizes of its worlds. Those that join inputs copy them, so they are for thorough
-runs.
+generator finds them for two, under the sizes of its worlds. Those that join inputs copy them, so most of them are for
+thorough runs; products with one weight, as towers and unrolled recurrent cells have them, are small.
 """
 
 from __future__ import annotations
@@ -80,7 +80,6 @@ def _of_inputs() -> tuple[Rule, ...]:
             "0",
             _ROWS,
             *("rank(w) == 2", "rank(x1) == 2", "rank(x2) == 2"),
-            effort="thorough",
         ),
         *(
             _merge(
