@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from egraph_opt.cli.console import ProgressLine, parse_shapes, split_names, stdout
+from egraph_opt.cli.console import ProgressLine, parse_shape_sets, split_names, stdout
 from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.errors import UsageError
 from egraph_opt.onnx_io import load_model, save_model
@@ -49,7 +49,7 @@ def bisect_command(
         extractor=extractor,
         numerics=numerics,  # type: ignore[arg-type]
         effort=effort,  # type: ignore[arg-type]
-        measure_shapes=parse_shapes("--measure-shape", measure_shape),
+        measure_shapes=parse_shape_sets("--measure-shape", measure_shape),
         rule_files=rule_files,
         cost_model=cost_model or "",
         skip_rules=split_names(skip_rules),

@@ -90,6 +90,23 @@ def parse_shapes(option: str, values: Sequence[str]) -> dict[str, tuple[int, ...
     return shapes
 
 
+def parse_shape_sets(option: str, values: Sequence[str]) -> list[dict[str, tuple[int, ...]]]:
+    """Several sets of shapes: a name that is given again starts another one; one that is given once is in all.
+
+    Raises:
+        UsageError: as ``parse_shapes``, or two names are given differently often.
+    """
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for value in values:
+        for name, shape in parse_shapes(option, [value]).items():
+            found.setdefault(name, []).append(shape)
+    count = max(map(len, found.values()), default=1)
+    for name, shapes in found.items():
+        if len(shapes) not in (1, count):
+            raise UsageError(f"{option} {name} is given {len(shapes)} times: give it once or {count} times")
+    return [{name: shapes[min(i, len(shapes) - 1)] for name, shapes in found.items()} for i in range(count)]
+
+
 def split_names(values: Sequence[str]) -> list[str]:
     """Comma-separated names, possibly given more than once."""
     return [name.strip() for value in values for name in value.split(",") if name.strip()]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from egraph_opt.cli.console import ProgressLine, parse_shapes, split_names, stdout, table
+from egraph_opt.cli.console import ProgressLine, parse_shape_sets, split_names, stdout, table
 from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.explanation import Alternative, Explanation, Fate, NodeExplanation, RuleAt, Stop, explain
 from egraph_opt.pipeline.units import seconds
@@ -53,7 +53,7 @@ def explain_command(
             extractor=extractor,
             numerics=numerics,
             effort=effort,
-            measure_shapes=parse_shapes("--measure-shape", measure_shape),
+            measure_shapes=parse_shape_sets("--measure-shape", measure_shape),
             rule_files=rule_files,
             cost_model=cost_model or "",
             skip_rules=split_names(skip_rules),

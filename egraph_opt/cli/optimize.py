@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir
 import typer
 
-from egraph_opt.cli.console import ProgressLine, parse_shapes, split_names, stderr
+from egraph_opt.cli.console import ProgressLine, parse_shape_sets, parse_shapes, split_names, stderr
 from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.cli.show import show_report
 from egraph_opt.egraph.serialize import write_egraph
@@ -40,7 +40,7 @@ def optimize_command(
     ),
     shape: list[str] = typer.Option([], metavar="NAME:1,3,224,224", help="Fix the shape of an input."),
     measure_shape: list[str] = typer.Option(
-        [], metavar="NAME:1,3,224,224", help="Measure at this shape; the model stays dynamic."
+        [], metavar="NAME:1,3,224,224", help="Measure at this shape; the model stays dynamic. Again: another size."
     ),
     threads: int = typer.Option(1, help="Threads of ONNX Runtime in every measurement."),
     time_limit: float | None = typer.Option(None, metavar="S", help="Seconds for everything."),
@@ -71,7 +71,7 @@ def optimize_command(
         numerics=numerics,  # type: ignore[arg-type]
         effort=effort,  # type: ignore[arg-type]
         shapes=parse_shapes("--shape", shape),
-        measure_shapes=parse_shapes("--measure-shape", measure_shape),
+        measure_shapes=parse_shape_sets("--measure-shape", measure_shape),
         threads=threads,
         time_limit=time_limit,
         memory_limit=memory_limit,

@@ -23,6 +23,8 @@ def show_report(report: Report, source: Path, output: Path | None, *, verbose: b
         _rules(report, verbose)
     if report.candidates and verbose:
         _candidates(report)
+    if len(report.at_sizes) > 1:
+        _sizes(report)
     _evidence(report)
     _time(report)
 
@@ -91,6 +93,17 @@ def _candidates(report: Report) -> None:
     for row in report.candidates:
         speed = f"{row.ratio:.3f} x" if row.ratio else "-"
         made.add_row(row.name, seconds(row.estimated), row.status, str(row.nodes), speed, row.verdict or "-")
+    stdout.print(made)
+    stdout.print()
+
+
+def _sizes(report: Report) -> None:
+    """A verdict for each size, where there are several."""
+    made = table("At each size", "size", "before", "after", "speed", "interval", "", right=(1, 2, 3, 4))
+    for at in report.at_sizes:
+        said = ", ".join(f"{name} = {size}" for name, size in at.sizes.items())
+        interval = f"{at.low:.3f} - {at.high:.3f}" if at.measured else "estimated"
+        made.add_row(said, seconds(at.before), seconds(at.after), f"{at.ratio:.3f} x", interval, at.verdict)
     stdout.print(made)
     stdout.print()
 

@@ -65,6 +65,6 @@ def open_subject(path: Path, options: Options, on_progress: OnProgress | None = 
 
 
 def _fix_sizes(model: onnx_ir.Model, options: Options) -> None:
-    numbers = measured_sizes(model, options.measure_shapes)
+    numbers = measured_sizes(model, options.shape_sets[0])
     types = {name: t for name, t in input_types(model).items() if not t.is_static}
     specialise(model, {name: [evaluate(size, numbers) for size in t.shape] for name, t in types.items()})

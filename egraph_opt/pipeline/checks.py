@@ -105,6 +105,6 @@ class Command:
 def _sizes(model: onnx_ir.Model, options: Options) -> dict[str, int]:
     """The user's sizes where they are those of this model, and else some at which it runs."""
     try:
-        return measured_sizes(model, options.measure_shapes)
+        return measured_sizes(model, options.shape_sets[0])
     except UsageError:
         return default_sizes(model)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir
 
+from egraph_opt.egraph import Selection
 from egraph_opt.errors import BudgetError
 from egraph_opt.onnx_io import Imported, OpsetError, export_model
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.options import Options
+from egraph_opt.pipeline.races import AtSize, Races, race_at_sizes
 from egraph_opt.pipeline.report import Candidate, ModelFacts
 from egraph_opt.rewrites.subsets import smallest_set
-from egraph_opt.runtime import RaceResult, halving
-from egraph_opt.runtime.cuda.race import race_on_gpu
-from egraph_opt.verification import Runnable, Verdict, alternative_sizes, random_feeds, runnable, symbols, verify
+from egraph_opt.verification import Verdict, alternative_sizes, symbols, verify
 
-ORIGINAL = "original"
 Check = Callable[[onnx_ir.Model, onnx_ir.Model], str]
 """What is wrong with the second model, of which the first is the original; empty where nothing is."""
 
@@ -41,14 +39,14 @@ class Choice:
     Attributes:
         entry: the winner, or None where the original stays.
         verdict: of the last candidate that was verified.
-        race: the timing, where there was any.
+        races: the timing, where there was any.
         refused: candidates that were faster but did not verify.
         guilty: rules that lead to wrong results, found for the first candidate that was refused.
     """
 
     entry: Entry | None
     verdict: Verdict | None
-    race: RaceResult | None
+    races: Races | None
     rows: tuple[Candidate, ...]
     refused: tuple[str, ...] = ()
     guilty: tuple[str, ...] = ()
@@ -89,7 +87,8 @@ class Fault:
 class Chooser:
     """Knows the original, and the sizes at which it is measured and verified.
 
-    ``only`` saturates again, briefly, with some of the rules.
+    ``only`` saturates again, briefly, with some of the rules; ``estimate_at`` prices a selection at other sizes than
+    ``sizes``, at which the proposer's e-nodes have their prices.
     """
 
     imported: Imported
@@ -99,6 +98,8 @@ class Chooser:
     deadline: float | None
     tell: Callable[[str, int, int, str], None]
     only: Callable[[Collection[str]], Proposer]
+    estimate_at: Callable[[Mapping[str, int], Selection], AtSize]
+    more_sizes: Sequence[Mapping[str, int]] = ()
 
     def entries(self, proposals: Sequence[Proposal]) -> list[Entry]:
         """Proposals as models; one that cannot be written at the opset it needs is left out."""
@@ -123,23 +124,25 @@ class Chooser:
 
     def choose(self, entries: Sequence[Entry]) -> Choice:
         """The fastest candidate that is faster than the original and equivalent to it."""
-        race = self._race(entries) if self.options.measures and entries else None
-        rows = {e.row.name: self._timed(e.row, race) for e in entries}
-        ranked = self._ranking(entries, race)
+        races = self._race(entries) if self.options.measures and entries else None
+        rows = {e.row.name: self._timed(e.row, races) for e in entries}
+        ranked = self._ranking(entries, races)
         refused: list[str] = []
         guilty: tuple[str, ...] = ()
         verdict: Verdict | None = None
         for number, entry in enumerate(ranked):
             self.tell("verify", number, len(ranked), entry.row.name)
             verdict = self.verdict(entry.model)
-            rows[entry.row.name] = dataclasses.replace(rows[entry.row.name], verdict=verdict.kind)
+            row = rows[entry.row.name]
+            at = row.at_sizes if races else self._estimated(entry)
+            rows[entry.row.name] = dataclasses.replace(row, verdict=verdict.kind, at_sizes=at)
             if verdict.equivalent:
-                return Choice(entry, verdict, race, tuple(rows.values()), tuple(refused), guilty)
+                return Choice(entry, verdict, races, tuple(rows.values()), tuple(refused), guilty)
             refused.append(entry.row.name)
             if verdict.kind == "unverified":
                 break
             guilty = guilty or self._bisect(entry)
-        return Choice(None, verdict, race, tuple(rows.values()), tuple(refused), guilty)
+        return Choice(None, verdict, races, tuple(rows.values()), tuple(refused), guilty)
 
     def verdict(self, model: onnx_ir.Model) -> Verdict:
         """Verification of one candidate, within the time that is left (at least one input is compared)."""
@@ -159,23 +162,23 @@ class Chooser:
         chosen = {n: self.sizes[n] for n in names if n in self.sizes}
         if not names:
             return []
-        return [chosen, *alternative_sizes(self.imported.model, chosen)]
+        others = [{n: sizes[n] for n in names if n in sizes} for sizes in self.more_sizes]
+        return [chosen, *others, *alternative_sizes(self.imported.model, chosen)]
 
-    def _ranking(self, entries: Sequence[Entry], race: RaceResult | None) -> list[Entry]:
-        if race is not None:
-            faster = [
-                e for e in entries if e.row.name in {lap.name for lap in race.laps} and race.is_faster(e.row.name)
-            ]
+    def _ranking(self, entries: Sequence[Entry], races: Races | None) -> list[Entry]:
+        if races is not None:
+            faster = [e for e in entries if e.row.name in races.names and races.is_faster(e.row.name)]
             # a newer opset is only worth it for a gain that the control's spread cannot explain
             raised = {e.row.name: e.row.opset > self.imported.opset for e in faster}
-            handicap = {name: 1 + race.spread if raised[name] else 1.0 for name in raised}
-            return sorted(faster, key=lambda e: -race.lap(e.row.name).ratio / handicap[e.row.name])
+            handicap = {name: 1 + races.spread if raised[name] else 1.0 for name in raised}
+            return sorted(faster, key=lambda e: -races.ratio(e.row.name) / handicap[e.row.name])
         if self.options.measures:
             return []  # timing was wanted and there was nothing to time
         before = self.proposer.original()
         if self.proposer.whole is not None:
             before *= 1 - LEAST_GAIN
         better = [e for e in entries if e.row.estimated < before or self._is_smaller(e, before)]
+        better = [e for e in better if all(at.holds for at in self._estimated(e))]
         return sorted(better, key=lambda e: (e.row.estimated, e.row.nodes))
 
     def _is_smaller(self, entry: Entry, before: float) -> bool:
@@ -183,37 +186,27 @@ class Chooser:
         nodes = ModelFacts.of(self.imported.model).nodes
         return self.proposer.lighter and entry.row.estimated <= before * (1 + _NOISE) and entry.row.nodes <= nodes
 
-    def _race(self, entries: Sequence[Entry]) -> RaceResult | None:
-        """Times what ONNX Runtime, or the GPU executor, can run; None when not even the original runs."""
+    def _race(self, entries: Sequence[Entry]) -> Races | None:
         self.tell("time", 0, 1, f"{len(entries)} candidates against the original")
-        budget = RACE_SECONDS
-        if self.deadline is not None:
-            budget = max(min(budget, (self.deadline - time.monotonic()) * 0.6), 0.5)
-        if self.options.target == "cuda":
-            models = {ORIGINAL: self.imported.model, **{e.row.name: e.model for e in entries}}
-            return race_on_gpu(models, sizes=self.sizes, fast=self.options.numerics == "fast", budget_seconds=budget)
-        feeds = random_feeds(self.imported.model, self.sizes, self.options.seed)
-        with _all_runnable([self.imported.model, *(e.model for e in entries)]) as sources:
-            named = dict(zip([ORIGINAL, *(e.row.name for e in entries)], sources, strict=True))
-            runs = {name: source for name, source in named.items() if name == ORIGINAL or source.runs(feeds)}
-            if not named[ORIGINAL].runs(feeds) or len(runs) < 2:
-                return None
-            return halving(
-                {name: source.source for name, source in runs.items()},
-                feeds,
-                threads=self.options.threads,
-                budget_seconds=budget,
-                seed=self.options.seed,
-                external_folder=sources[0].folder,
-            )
+        models = {e.row.name: e.model for e in entries}
+        return race_at_sizes(self.imported.model, models, [self.sizes, *self.more_sizes], self.options, self.deadline)
 
     @staticmethod
-    def _timed(row: Candidate, race: RaceResult | None) -> Candidate:
-        laps = {lap.name: lap for lap in race.laps} if race else {}
+    def _timed(row: Candidate, races: Races | None) -> Candidate:
+        laps = {lap.name: lap for lap in races.first.laps} if races else {}
         lap = laps.get(row.name)
-        if lap is None:
+        if races is None or lap is None:
             return row
-        return dataclasses.replace(row, ratio=lap.ratio, median_ratio=lap.median_ratio, latency=lap.b10)
+        at = races.at_sizes(row.name) if row.name in races.names else ()
+        ratio = races.ratio(row.name) if at else lap.ratio
+        return dataclasses.replace(row, ratio=ratio, median_ratio=lap.median_ratio, latency=lap.b10, at_sizes=at)
+
+    def _estimated(self, entry: Entry) -> tuple[AtSize, ...]:
+        """What prices say of a candidate at each of several sizes."""
+        if not self.more_sizes:
+            return ()
+        selection = entry.proposal.extraction.selection
+        return tuple(self.estimate_at(sizes, selection) for sizes in (self.sizes, *self.more_sizes))
 
     def fault(self, names: Collection[str] | None, check: Check, limit: int = 1) -> Fault | None:
         """The first graph, of those that these rules alone lead to, in which ``check`` finds fault.
@@ -253,16 +246,7 @@ LEAST_GAIN = 0.01
 """By what share the estimate of a whole graph must be below the original's where nothing is timed."""
 _NOISE = 1e-9
 """By how much two sums of the same prices may differ."""
-RACE_SECONDS = 12.0
-"""Longest that candidates are timed against the original, unless the user's own limit is shorter."""
 VERIFY_SECONDS = 60.0
 """Time after which verification starts no further input."""
 BISECT_SECONDS = 30.0
 """Time for finding out which rules are behind a wrong candidate."""
-
-
-@contextmanager
-def _all_runnable(models: Sequence[onnx_ir.Model]) -> Generator[list[Runnable]]:
-    """The models, each ready to be opened while the context lasts."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(runnable(model)) for model in models]

@@ -18,6 +18,7 @@ from egraph_opt.runtime import CostModel, get_cost_model
 from egraph_opt.runtime.user import load_cost_model
 
 Feeds = Mapping[str, NDArray[np.generic]]
+Shapes = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Options:
         numerics: which rules may load: ``exact``, ``standard`` or ``fast``.
         effort: ``standard``, or ``thorough``: also rules that enlarge the e-graph, for small models or much time.
         shapes: inputs whose shape becomes fixed in the result.
-        measure_shapes: shapes at which symbolic inputs are measured; the result keeps its symbols.
+        measure_shapes: shapes at which symbolic inputs are measured; the result keeps its symbols. Several of them:
+            operators are measured at the first, candidates are timed at all, and none is taken that is slower at one.
         threads: threads of ONNX Runtime in every measurement.
         time_limit: seconds for everything; None lets every stage take its own default.
         memory_limit: GB for the saturation worker.
@@ -53,7 +55,7 @@ class Options:
     numerics: Numerics = "standard"
     effort: Effort = "standard"
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
-    measure_shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    measure_shapes: Shapes | Sequence[Shapes] = field(default_factory=dict[str, Sequence[int]])
     threads: int = 1
     time_limit: float | None = None
     memory_limit: float = 8.0
@@ -105,6 +107,12 @@ class Options:
     def _prices_of(self, target: str) -> CostModel:
         more = {"fast": True} if target == "cuda" and self.numerics == "fast" else {}
         return get_cost_model(target, threads=self.threads, **more)
+
+    @property
+    def shape_sets(self) -> tuple[Shapes, ...]:
+        """The shapes to measure at, one mapping after the other; at least one, which may be empty."""
+        given = self.measure_shapes
+        return (given,) if isinstance(given, Mapping) else tuple(given) or ({},)
 
     @property
     def measures(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import onnx_ir
+
+from egraph_opt.pipeline.races import AtSize
 
 
 class Outcome(StrEnum):
@@ -60,8 +62,10 @@ class Candidate:
     Attributes:
         estimated: sum of operator costs, seconds.
         lower_bound: no graph of the e-graph (under the candidate's own restrictions) costs less.
-        ratio: measured speed against the original (above 1: faster); None where it was not timed.
-        latency: measured seconds (mean of the fastest tenth).
+        ratio: measured speed against the original (above 1: faster); None where it was not timed; of several sizes,
+            the geometric mean.
+        latency: measured seconds (mean of the fastest tenth) at the first size.
+        at_sizes: the same at each size.
         verdict: what verification said; empty where it was not asked.
         rules: rules behind it, with the number of nodes that each explains.
     """
@@ -77,6 +81,7 @@ class Candidate:
     median_ratio: float | None = None
     latency: float | None = None
     verdict: str = ""
+    at_sizes: Sequence[AtSize] = ()
 
 
 @dataclass
@@ -104,6 +109,7 @@ class Report:
     speedup: float | None = None
     control_spread: float | None = None
     clock: str = ""
+    at_sizes: Sequence[AtSize] = ()
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     chosen: str = ""
     rules: Mapping[str, int] = field(default_factory=dict[str, int])

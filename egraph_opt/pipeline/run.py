@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 
+import numpy as np
 import onnx_ir
 
+from egraph_opt.egraph import Selection
 from egraph_opt.errors import BudgetError, UsageError
 from egraph_opt.ir import TensorGraph
 from egraph_opt.onnx_io import Imported, import_model
@@ -22,7 +24,8 @@ from egraph_opt.pipeline.bodies import has_bodies, with_better_bodies
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.choose import Choice, Chooser, Decision
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
-from egraph_opt.pipeline.pricing import Prices, price
+from egraph_opt.pipeline.pricing import Prices, Wanted, price
+from egraph_opt.pipeline.races import AtSize
 from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
 from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, sizes_that_fit
 from egraph_opt.rewrites import Rule
@@ -114,8 +117,27 @@ class Run:
         return choice, len(entries) == len(proposals) and not choice.refused
 
     def _chooser(self, imported: Imported, proposer: Proposer, sizes: dict[str, int]) -> Chooser:
-        only = partial(self._only, imported, sizes)
-        return Chooser(imported, proposer, self.options, sizes, self._deadline(1.0), self._tell, only)
+        more = [measured_sizes(self.model, shapes) for shapes in self.options.shape_sets[1:]]
+        return Chooser(
+            imported,
+            proposer,
+            self.options,
+            sizes,
+            self._deadline(1.0),
+            self._tell,
+            only=partial(self._only, imported, sizes),
+            estimate_at=partial(self._estimate_at, imported, proposer.frozen),
+            more_sizes=[observe_sizes(self.model, imported.graph, sizes)[0] for sizes in more],
+        )
+
+    def _estimate_at(self, imported: Imported, frozen: Frozen, sizes: Mapping[str, int], chosen: Selection) -> AtSize:
+        """The price of a selection, and of the graph as it was, at other sizes."""
+        prices = Prices(Wanted.of(frozen, sizes), self.options.prices_by(), self._deadline(1.0), None)
+        nodes = [np.array(frozen.original_enodes(), np.int64), np.array(chosen.order(frozen.egraph), np.int64)]
+        for some in nodes:
+            prices.settle(some)
+        named = {n: sizes[n] for n in symbols(imported.model) if n in sizes}
+        return AtSize.estimated(named, *(float(prices.seconds[some].sum()) for some in nodes))
 
     def chooser(self) -> Chooser:
         """Explores the model; what chooses among the graphs that were found.
@@ -155,8 +177,9 @@ class Run:
     def _prepare(self) -> None:
         self.options.check()
         specialise(self.model, self.options.shapes)
-        if self.options.measure_shapes:
-            measured_sizes(self.model, self.options.measure_shapes)  # complain before any work is done
+        for shapes in self.options.shape_sets:
+            if shapes:
+                measured_sizes(self.model, shapes)  # complain before any work is done
         offered = self.rules or all_rules("thorough")
         names = {rule.name for rule in offered}  # on a second way they are all there
         offered += tuple(r for r in read_user_rules(self.options.rule_files) if r.name not in names)
@@ -237,7 +260,7 @@ class Run:
 
     def _sizes(self, imported: Imported) -> dict[str, int]:
         try:
-            sizes = measured_sizes(self.model, self.options.measure_shapes)
+            sizes = measured_sizes(self.model, self.options.shape_sets[0])
         except UsageError as error:
             if self.options.measure_shapes:
                 raise
@@ -330,9 +353,12 @@ class Run:
                 "notes": list(choice.verdict.notes),
                 "checks": list(choice.verdict.checks),
             }
-        if choice.race is not None:
-            report.control_spread, report.clock = choice.race.spread, choice.race.clock
-            report.latency_before = choice.race.laps[0].b10
+        if choice.races is not None:
+            report.control_spread, report.clock = choice.races.spread, choice.races.first.clock
+            report.latency_before = choice.races.first.laps[0].b10
+            report.notes += [f"the model does not run at {_said(sizes)}: left out" for sizes in choice.races.skipped]
+            nearest = max(report.candidates, key=lambda row: row.ratio or 0.0)
+            report.at_sizes = nearest.at_sizes
         if choice.guilty:
             report.notes.append(f"wrong results go away without {', '.join(choice.guilty)}: please report this")
         elif choice.refused and choice.verdict is not None and choice.verdict.kind != "unverified":
@@ -342,7 +368,7 @@ class Run:
             return self._original(*self._why_not(choice))
         row = next(r for r in choice.rows if r.name == choice.entry.row.name)
         report.chosen, report.rules, report.estimated_after = row.name, row.rules, row.estimated
-        report.latency_after, report.speedup = row.latency, row.ratio
+        report.latency_after, report.speedup, report.at_sizes = row.latency, row.ratio, row.at_sizes
         report.outcome = Outcome.OPTIMIZED
         report.reason = choice.verdict.reason if choice.verdict else ""
         report.after = ModelFacts.of(choice.entry.model)
@@ -356,15 +382,22 @@ class Run:
             return Outcome.REJECTED, f"no candidate verified: {choice.verdict.reason}"
         if not choice.rows:
             return Outcome.UNCHANGED, "no rule leads to a graph that is estimated to be cheaper"
-        if choice.race is None and self.options.measures:
+        if choice.races is None and self.options.measures:
             runner = "the GPU executor" if self.options.target == "cuda" else "ONNX Runtime"
             return Outcome.REJECTED, f"{runner} cannot run the model here, so nothing could be timed and verified"
-        if choice.race is None:
-            return Outcome.UNCHANGED, "no candidate is estimated to be cheaper"
-        best = max(choice.race.laps[1:], key=lambda lap: lap.ratio)
+        if choice.races is None:
+            everywhere = " at every size" if len(self.options.shape_sets) > 1 else ""
+            return Outcome.UNCHANGED, f"no candidate is estimated to be cheaper{everywhere}"
+        races = choice.races
+        loses = [name for name in races.names if any(at.verdict == "faster" for at in races.at_sizes(name))]
+        best = max(loses or races.names, key=races.ratio, default="")
+        lost = next((at for at in races.at_sizes(best) if not at.holds), None) if loses else None
+        if lost is not None:
+            said = f"{lost.ratio:.2f} x at {_said(lost.sizes)}"
+            return Outcome.UNCHANGED, f"no candidate is faster at one size without being slower at another: {said}"
         return Outcome.UNCHANGED, (
-            f"no candidate is clearly faster than the original: the best is {best.ratio:.2f} x,"
-            f" and the original differs from itself by {choice.race.spread:.1%}"
+            f"no candidate is clearly faster than the original: the best is {races.ratio(best) if best else 0:.2f} x,"
+            f" and the original differs from itself by {races.spread:.1%}"
         )
 
     def _original(self, outcome: Outcome, reason: str) -> onnx_ir.Model:
@@ -390,3 +423,7 @@ class Run:
     def _tell(self, stage: str, done: int, total: int, detail: str) -> None:
         if self.on_progress is not None:
             self.on_progress(Progress(stage, done, total, detail))
+
+
+def _said(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
