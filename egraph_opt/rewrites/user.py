@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from egraph_opt.errors import UsageError
@@ -10,6 +11,7 @@ from egraph_opt.rewrites.artefact import read_rules
 from egraph_opt.rewrites.library import all_rules
 from egraph_opt.rewrites.rule import Rule
 from egraph_opt.rewrites.validation import fingerprint, judged
+from egraph_opt.terms import Verdict
 
 
 class RefusedRulesError(UsageError):
@@ -40,7 +42,18 @@ def read_user_rules(paths: Sequence[str | Path]) -> tuple[Rule, ...]:
 
 
 def _check(rules: Sequence[Rule], paths: Sequence[str | Path]) -> None:
-    refused = [f"  {v.rule}: {v.reason}" for v in map(judged, rules) if not v.passed]
+    verdicts = [(rule, judged(rule)) for rule in rules]
+    refused = [f"  {rule.name}: {v.reason}{_hint(rule, v)}" for rule, v in verdicts if not v.passed]
     if refused:
         where = ", ".join(map(str, paths))
         raise RefusedRulesError("\n".join([f"{len(refused)} of {len(rules)} rules of {where} are wrong:", *refused]))
+
+
+def _hint(rule: Rule, verdict: Verdict) -> str:
+    """What would let a rule pass that holds for its operators, and not for any function in their place."""
+    if not verdict.ring or not judged(replace(rule, needs_order=True)).passed:
+        return ""
+    return (
+        "\n    (there, functions like Exp or Max are any functions; on numbers no difference was found. If the rule"
+        ' holds because of what its operators are, say "needs_order": true)'
+    )

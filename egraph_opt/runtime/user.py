@@ -126,8 +126,8 @@ def _numbers(path: Path, said: Mapping[str, Any], part: str) -> dict[str, float]
             raise UsageError(f"{path}: {part} of {name} must be a number from 0 up, not {value!r}")
         operator = name.partition("(")[0]
         if operator not in operators() and operator != "Opaque":
-            near = difflib.get_close_matches(operator, operators(), 1)
-            raise UsageError(f"{path}: there is no operator {operator}" + (f"; did you mean {near[0]}?" * bool(near)))
+            near = [f"; did you mean {other}?" for other in difflib.get_close_matches(operator, operators(), 1)]
+            raise UsageError(f"{path}: there is no operator {operator}{''.join(near)}")
     return {name: float(value) for name, value in found.items()}
 
 
