@@ -68,7 +68,7 @@ def rnn(net: Net, *, hidden: int, steps: int = 10) -> list[str]:
     return nasrnn(net, 1, steps=steps, hidden=hidden, shared=True)
 
 
-def siamese(net: Net, *, rows: int, width: int = 256, layers: int = 3) -> list[str]:
+def siamese(net: Net, *, rows: int, width: int = 512, layers: int = 3) -> list[str]:
     """Two towers with the same weights; the distance of what they see."""
     a, b = net.input("a", rows, width), net.input("b", rows, width)
     for _ in range(layers):
