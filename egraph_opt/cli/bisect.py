@@ -24,7 +24,7 @@ def bisect_command(
     slower: bool = typer.Option(False, "--slower", help="The fault is to be slower than the original."),
     output: Path | None = typer.Option(None, "-o", "--output", metavar="DIR", help="Write the pair of models there."),
     seconds: float = typer.Option(300.0, metavar="S", help="Time after which no further set of rules is tried."),
-    target: str = typer.Option("analytic", help="This and what follows: as for optimize."),
+    target: str = typer.Option("ort-cpu", help="This and what follows: as for optimize."),
     extractor: str = typer.Option("ilp"),
     numerics: str = typer.Option("standard"),
     effort: str = typer.Option("standard"),

@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 import pytest
 
-QUICK = ("--extractor", "dag-greedy", "-q")
+QUICK = ("--target", "analytic", "--extractor", "dag-greedy", "-q")
 
 
 @pytest.fixture
