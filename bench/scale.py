@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 from scale_models import stack, transformer
 
-PARENT, WORKER, CHILD = "", "saturation.worker", "runtime.apart"
+PARENT, WORKER, CHILD = "", "saturation.worker", "verification.child"
 VERIFICATION = "choose"
 MEGABYTE = 1e6
 LARGE_NEEDS = 6e9

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +55,16 @@ class Origin:
 
 @dataclass(frozen=True)
 class Constant:
-    """A tensor known before the model runs. ``load`` reads it on demand; external data stays on disk."""
+    """A tensor known before the model runs. ``load`` reads it on demand; external data stays on disk.
+
+    ``stored`` is for the writer of a model, which may have use for what the reader left here: its place on disk.
+    """
 
     type: TensorType
     key: str
     load: Callable[[], Array]
     names: tuple[str, ...] = ()
+    stored: object = None
 
     @staticmethod
     def of(array: Array, dtype: str | None = None) -> Constant:
@@ -117,7 +121,7 @@ class TensorGraph:
         elif constant.names:
             old = self.constants[found]
             names = tuple(dict.fromkeys(old.names + constant.names))
-            self.constants[found] = Constant(old.type, old.key, old.load, names)
+            self.constants[found] = replace(old, names=names)
         return found
 
     def constant(self, constant: Constant) -> int:

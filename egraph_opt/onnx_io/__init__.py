@@ -3,7 +3,7 @@
 from egraph_opt.onnx_io.exporter import OpsetError, export_graph, export_model, needed_opset
 from egraph_opt.onnx_io.importer import Imported, import_model
 from egraph_opt.onnx_io.load import external_files, load_model, to_ir
-from egraph_opt.onnx_io.save import save_model
+from egraph_opt.onnx_io.save import save_model, weight_bytes
 
 __all__ = [
     "Imported",
@@ -16,4 +16,5 @@ __all__ = [
     "needed_opset",
     "save_model",
     "to_ir",
+    "weight_bytes",
 ]

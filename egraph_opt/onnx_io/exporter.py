@@ -10,7 +10,7 @@ import onnx_ir
 
 from egraph_opt.errors import EgraphOptError
 from egraph_opt.ir import Constant, Origin, Size, SizeExpr, TensorGraph, TensorType, Type
-from egraph_opt.onnx_io.importer import Imported
+from egraph_opt.onnx_io.importer import Imported, same_place
 from egraph_opt.onnx_io.opaque import CAPTURE, FORMAL, Body, OpaqueNode, opaque_node, prune
 from egraph_opt.onnx_io.shapes import usable_name
 from egraph_opt.ops import Lowering, Sink, operator
@@ -176,12 +176,13 @@ class _Writer:
     def _constant(self, constant: Constant) -> onnx_ir.Value:
         dtype = onnx_dtype(constant.type.dtype)
         shape = onnx_ir.Shape(constant.type.numbers())
-        array = constant.load()
         tensor: onnx_ir.TensorProtocol
-        if dtype == onnx_ir.DataType.STRING:
-            tensor = onnx_ir.StringTensor(array.astype(object), shape=shape)
+        if isinstance(constant.stored, onnx_ir.ExternalTensor):
+            tensor = same_place(constant.stored)
+        elif dtype == onnx_ir.DataType.STRING:
+            tensor = onnx_ir.StringTensor(constant.load().astype(object), shape=shape)
         else:
-            tensor = onnx_ir.Tensor(array, dtype=dtype, shape=shape)  # type: ignore[arg-type]
+            tensor = onnx_ir.Tensor(constant.load(), dtype=dtype, shape=shape)  # type: ignore[arg-type]
         name = next((n for n in constant.names if self._is_free(n)), None)
         value = onnx_ir.Value(name=name, type=onnx_ir.TensorType(dtype), shape=shape, const_value=tensor)
         if name:

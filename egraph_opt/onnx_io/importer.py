@@ -195,15 +195,30 @@ def constant_of(tensor: onnx_ir.TensorProtocol, name: str | None = None) -> Cons
     """
     shape = tuple(int(d) for d in tensor.shape)  # type: ignore[arg-type]
     type_ = TensorType(dtype_name(tensor.dtype), shape)
+    names = (name,) if name else ()
     if isinstance(tensor, onnx_ir.ExternalTensor):
         digest = f"{tensor.path}@{tensor.offset}+{tensor.length}"
-    elif isinstance(tensor, onnx_ir.StringTensor):
+        # mapped anew each time, so that the pages are given back with the array
+        return Constant(type_, f"{type_}:{digest}", lambda: np.asarray(same_place(tensor).numpy()), names, tensor)
+    if isinstance(tensor, onnx_ir.StringTensor):
         texts = list(tensor.string_data())  # as objects: NumPy's own bytes end at the last zero
         digest = hashlib.sha256(repr(texts).encode()).hexdigest()
-        return Constant(type_, f"{type_}:{digest}", lambda: _objects(texts, shape), (name,) if name else ())
-    else:
-        digest = hashlib.sha256(tensor.tobytes()).hexdigest()
-    return Constant(type_, f"{type_}:{digest}", lambda: np.asarray(tensor.numpy()), (name,) if name else ())
+        return Constant(type_, f"{type_}:{digest}", lambda: _objects(texts, shape), names)
+    digest = hashlib.sha256(tensor.tobytes()).hexdigest()
+    return Constant(type_, f"{type_}:{digest}", lambda: np.asarray(tensor.numpy()), names)
+
+
+def same_place(tensor: onnx_ir.ExternalTensor) -> onnx_ir.ExternalTensor:
+    """Another reference to the same bytes of the same file."""
+    return onnx_ir.ExternalTensor(
+        tensor.location,
+        tensor.offset,
+        tensor.length,
+        tensor.dtype,
+        shape=onnx_ir.Shape(tensor.shape.numpy()),
+        name=tensor.name or "",
+        base_dir=tensor.base_dir,
+    )
 
 
 def _objects(texts: Sequence[bytes], shape: tuple[int, ...]) -> np.ndarray:

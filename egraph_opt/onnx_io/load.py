@@ -54,7 +54,8 @@ def load_model(path: str | Path) -> onnx_ir.Model:
     if not proto.HasField("graph"):
         raise InvalidModelError(f"{path} holds no graph: it is no ONNX model")
     _check_proto(proto, str(path), path)
-    model = onnx_ir.load(path, format="protobuf")
+    model = onnx_ir.from_proto(proto)
+    onnx_ir.external_data.set_base_dir(model.graph, path.absolute().parent)
     _check_external(model, path)
     return model
 

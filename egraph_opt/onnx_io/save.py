@@ -11,13 +11,18 @@ import onnx_ir
 from egraph_opt.errors import UsageError
 
 INLINE_LIMIT = 1_500_000_000
-"""Bytes of weights above which they go to a file of external data (protobuf ends at 2 GiB)."""
+"""Bytes of weights above which they go to files of external data (protobuf ends at 2 GiB)."""
+LARGEST_FILE = 4_000_000_000
+"""Bytes of one file of external data, as far as tensors are smaller: what every file system and server takes."""
 
 
-def save_model(model: onnx_ir.Model, path: str | Path) -> None:
+def save_model(
+    model: onnx_ir.Model, path: str | Path, *, inline: int = INLINE_LIMIT, largest: int = LARGEST_FILE
+) -> None:
     """Writes ``model`` to ``path``, replacing what is there only when all of it is on disk.
 
-    Weights stay inside the file up to ``INLINE_LIMIT`` bytes; larger models get one data file, ``<path>.data``.
+    Weights stay inside the file up to ``inline`` bytes; those of larger models go to ``<path>.data``, or to
+    ``<path>-00001-of-00003.data`` and so on where one file would have more than ``largest`` bytes.
 
     Raises:
         UsageError: the folder does not exist or cannot be written.
@@ -29,15 +34,19 @@ def save_model(model: onnx_ir.Model, path: str | Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix=".egraph-opt-", dir=path.parent))
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
-    data = path.name + ".data"
     try:
-        large = weight_bytes(model) > INLINE_LIMIT
-        inline = _inlined(model, weights=not large)
-        onnx_ir.save(inline, folder / path.name, format="protobuf", external_data=data if large else None)
-        for name in (data, path.name):  # the model last: it is complete once it is there
-            if (folder / name).exists():
-                _sync(folder / name)
-                os.replace(folder / name, path.parent / name)
+        total = weight_bytes(model)
+        whole = _inlined(model, weights=total <= inline)
+        onnx_ir.save(
+            whole,
+            folder / path.name,
+            format="protobuf",
+            external_data=f"{path.name}.data" if total > inline else None,
+            max_shard_size_bytes=largest if total > max(inline, largest) else None,
+        )
+        for written in sorted(folder.iterdir(), key=lambda p: p.name == path.name):  # the model last: it is complete
+            _sync(written)  # once it is there
+            os.replace(written, path.parent / written.name)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     finally:

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx_ir
 
@@ -17,7 +18,7 @@ from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.races import AtSize, Races, race_at_sizes
 from egraph_opt.pipeline.report import Candidate, ModelFacts
 from egraph_opt.rewrites.subsets import smallest_set
-from egraph_opt.verification import Verdict, alternative_sizes, symbols, verify
+from egraph_opt.verification import ApartError, Verdict, alternative_sizes, apart, symbols, verify
 
 Check = Callable[[onnx_ir.Model, onnx_ir.Model], str]
 """What is wrong with the second model, of which the first is the original; empty where nothing is."""
@@ -147,23 +148,19 @@ class Chooser:
     def verdict(self, model: onnx_ir.Model) -> Verdict:
         """Verification of one candidate, within the time that is left (at least one input is compared)."""
         left = None if self.deadline is None else max(self.deadline - time.monotonic(), 0.0)
-        return verify(
-            self.imported.model,
-            model,
-            numerics=self.options.numerics,
-            sizes=self._verified_sizes(),
-            feeds=self.options.verify_inputs,
-            seed=self.options.seed,
-            time_limit=left if left is not None else VERIFY_SECONDS,
-        )
-
-    def _verified_sizes(self) -> list[Mapping[str, int]]:
-        names = symbols(self.imported.model)
-        chosen = {n: self.sizes[n] for n in names if n in self.sizes}
-        if not names:
-            return []
-        others = [{n: sizes[n] for n in names if n in sizes} for sizes in self.more_sizes]
-        return [chosen, *others, *alternative_sizes(self.imported.model, chosen)]
+        try:
+            return apart(
+                verified,
+                self.imported.model,
+                model,
+                measured=[self.sizes, *self.more_sizes],
+                numerics=self.options.numerics,
+                feeds=self.options.verify_inputs,
+                seed=self.options.seed,
+                time_limit=left if left is not None else VERIFY_SECONDS,
+            )
+        except ApartError as error:
+            return Verdict("unverified", f"could not be verified: {error}")
 
     def _ranking(self, entries: Sequence[Entry], races: Races | None) -> list[Entry]:
         if races is not None:
@@ -240,6 +237,16 @@ class Chooser:
         if not shows(suspects):
             return ()
         return tuple(smallest_set(suspects, shows, lambda: time.monotonic() > end)[0])
+
+
+def verified(
+    original: onnx_ir.Model, candidate: onnx_ir.Model, *, measured: Sequence[Mapping[str, int]], **options: Any
+) -> Verdict:
+    """``verify`` at the sizes that are measured, and at others."""
+    names = symbols(original)
+    chosen = [{n: sizes[n] for n in names if n in sizes} for sizes in measured]
+    sizes = [*chosen, *alternative_sizes(original, chosen[0])] if names else []
+    return verify(original, candidate, sizes=sizes, **options)
 
 
 LEAST_GAIN = 0.01

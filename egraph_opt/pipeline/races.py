@@ -11,15 +11,18 @@ from typing import Literal
 
 import onnx_ir
 
+from egraph_opt.onnx_io import weight_bytes
 from egraph_opt.pipeline.options import Options
 from egraph_opt.runtime import RaceResult, halving
 from egraph_opt.runtime.cuda.race import race_on_gpu
-from egraph_opt.verification import Runnable, random_feeds, runnable, symbols
+from egraph_opt.verification import ApartError, Runnable, apart, random_feeds, runnable, symbols
 
 Sizes = Mapping[str, int]
 ORIGINAL = "original"
 RACE_SECONDS = 12.0
 """Longest that candidates are timed against the original at one size, unless the user's own limit is shorter."""
+RACE_BYTES = 8_000_000_000
+"""Bytes of weights that may be in memory at once while candidates are timed; of large models, few are."""
 LARGEST_LOSS = 0.02
 """What a candidate may seem to lose at one size while it gains at another; more is too much, noise or not."""
 
@@ -123,14 +126,20 @@ def race_at_sizes(
     budget = RACE_SECONDS
     if deadline is not None:
         budget = max(min(budget, (deadline - time.monotonic()) * 0.6 / len(sizes)), 0.5)
-    models = {ORIGINAL: original, **candidates}
     found: list[tuple[Sizes, RaceResult | None]] = []
     if options.target == "cuda":
-        fast = options.numerics == "fast"
+        fast, models = options.numerics == "fast", {ORIGINAL: original, **candidates}
         found = [(s, race_on_gpu(models, sizes=s, fast=fast, budget_seconds=budget)) for s in sizes]
     else:
-        with _all_runnable(models) as sources:
-            found = [(s, _race(original, sources, s, options, budget)) for s in sizes]
+        weights = max(weight_bytes(original), 1)
+        running = dict(list(candidates.items())[: max(RACE_BYTES // weights - 2, 1)])  # the original runs twice
+        twice = 2 * weights * (len(running) + 2) <= RACE_BYTES
+        plan = Plan(options.threads, options.seed, budget, 2 if twice else 1)
+        try:
+            results = apart(races_on_cpu, original, *running.values(), names=list(running), sizes=sizes, plan=plan)
+        except ApartError:  # as good as an original that does not run
+            return None
+        found = list(zip(sizes, results, strict=True))
     if found[0][1] is None:
         return None
     names = symbols(original)
@@ -142,10 +151,27 @@ def race_at_sizes(
     )
 
 
-def _race(
-    original: onnx_ir.Model, sources: Mapping[str, Runnable], sizes: Sizes, options: Options, budget: float
-) -> RaceResult | None:
-    feeds = random_feeds(original, sizes, options.seed)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How candidates are raced in ONNX Runtime: see ``halving``."""
+
+    threads: int
+    seed: int
+    budget_seconds: float
+    sessions: int
+
+
+def races_on_cpu(
+    original: onnx_ir.Model, *candidates: onnx_ir.Model, names: Sequence[str], sizes: Sequence[Sizes], plan: Plan
+) -> list[RaceResult | None]:
+    """A race at each size, None where the original does not run."""
+    with _all_runnable([original, *candidates]) as sources:
+        named = dict(zip([ORIGINAL, *names], sources, strict=True))
+        return [_race(original, named, numbers, plan) for numbers in sizes]
+
+
+def _race(original: onnx_ir.Model, sources: Mapping[str, Runnable], sizes: Sizes, plan: Plan) -> RaceResult | None:
+    feeds = random_feeds(original, sizes, plan.seed)
     if not sources[ORIGINAL].runs(feeds):
         return None
     runs = {name: source for name, source in sources.items() if name == ORIGINAL or source.runs(feeds)}
@@ -154,15 +180,18 @@ def _race(
     return halving(
         {name: source.source for name, source in runs.items()},
         feeds,
-        threads=options.threads,
-        budget_seconds=budget,
-        seed=options.seed,
+        threads=plan.threads,
+        budget_seconds=plan.budget_seconds,
+        sessions=plan.sessions,
+        seed=plan.seed,
         external_folder=sources[ORIGINAL].folder,
     )
 
 
 @contextmanager
-def _all_runnable(models: Mapping[str, onnx_ir.Model]) -> Generator[dict[str, Runnable]]:
-    """The models, each ready to be opened while the context lasts."""
+def _all_runnable(models: Sequence[onnx_ir.Model]) -> Generator[list[Runnable]]:
+    """The models, each ready to be opened while the context lasts, with the folder of the first one's weights."""
     with ExitStack() as stack:
-        yield {name: stack.enter_context(runnable(model)) for name, model in models.items()}
+        first, *others = models
+        opened = stack.enter_context(runnable(first))
+        yield [opened, *(stack.enter_context(runnable(model, within=opened.folder)) for model in others)]

@@ -12,7 +12,10 @@ from egraph_opt.ir.sizes import symbols as symbols_of
 from egraph_opt.ops import IllTyped, operator
 from egraph_opt.ops.base import concrete, concrete_type
 from egraph_opt.runtime import run_session
-from egraph_opt.verification import default_sizes, input_types, random_feeds, runnable
+from egraph_opt.verification import apart, default_sizes, input_types, random_feeds, runnable
+
+VERY_HEAVY = 256_000_000
+"""Bytes of weights above which even a trial run is made in another process, which takes a second to start."""
 
 
 def measured_sizes(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -22,7 +25,7 @@ def measured_sizes(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) ->
         UsageError: an unknown input, a wrong rank, a size that contradicts the model, or no sizes were found.
     """
     if not shapes:
-        return default_sizes(model)
+        return apart(default_sizes, model, above=VERY_HEAVY)
     types = input_types(model)
     sizes: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -60,7 +63,7 @@ def observe_sizes(model: onnx_ir.Model, graph: TensorGraph, sizes: dict[str, int
     wanted = sorted({name.rsplit(":", 1)[0] for name in unknown} & set(producers))
     found = dict(sizes)
     try:
-        shapes = _run(model, wanted, sizes)
+        shapes = apart(observed_shapes, model, names=wanted, sizes=sizes, above=VERY_HEAVY)
     except Exception as error:  # noqa: BLE001 - a model that does not run here can still be optimized by formulas
         shapes = {}
         note = f"sizes inside the model could not be observed: {str(error).splitlines()[0][:200]}"
@@ -117,7 +120,8 @@ def _symbols(type_: Type) -> set[str]:
     return {s for t in items if isinstance(t, TensorType) for size in t.shape for s in symbols_of(size)}
 
 
-def _run(model: onnx_ir.Model, names: Sequence[str], sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+def observed_shapes(model: onnx_ir.Model, names: Sequence[str], sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The shapes that these values of the model have in a run of it at these sizes."""
     probe = model.clone()
     values = {v.name: v for node in probe.graph for v in node.outputs}
     outputs = {v.name for v in probe.graph.outputs}

@@ -21,6 +21,9 @@ Array = NDArray[np.generic]
 EVALUATE_LIMIT = 256 * 2**20
 """Bytes of the largest value that folding computes, also in passing."""
 
+EVALUATE_FLOPS = 2e10
+"""Arithmetic of the longest step of folding: a second or so. Products of weights of gigabytes take minutes."""
+
 CANCELLED_BITS = 10
 """Folding a reassociated sum is refused where it loses more bits than this to cancellation."""
 
@@ -143,7 +146,7 @@ class ConstantFolder:
         return frozenset().union(*(self._sources[c] for c in enode.operands))
 
     def _is_small(self, enode: ENode) -> bool:
-        """Whether the value has a fixed type and is small enough to be computed."""
+        """Whether the value has a fixed type and is small enough, and little enough work, to be computed."""
         type_ = self.class_types[enode.cls]
         parts = type_.items if isinstance(type_, TupleType) else (type_,)
         for part in parts:
@@ -151,7 +154,13 @@ class ConstantFolder:
                 return False
             if _bytes(part) > EVALUATE_LIMIT and enode.op != "Const":
                 return False
-        return True
+        return enode.op in ("Const", "Get") or self._flops(enode, type_) <= EVALUATE_FLOPS
+
+    def _flops(self, enode: ENode, type_: Type | None) -> int:
+        if not isinstance(type_, TensorType):
+            return 0
+        operands = [self.class_types[c] for c in enode.operands]
+        return operator(enode.op).flops(enode.attrs, operands, type_)  # type: ignore[arg-type]
 
     def _is_unsafe(self, enode: ENode) -> bool:
         """Whether this is arithmetic on an infinity or a NaN, or that has one as its result."""

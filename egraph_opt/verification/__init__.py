@@ -1,5 +1,6 @@
 """Whether two models are equivalent, and inputs to run a model on."""
 
+from egraph_opt.verification.child import ApartError, apart
 from egraph_opt.verification.compare import Numerics
 from egraph_opt.verification.feeds import Kind, input_types, random_feeds, symbols
 from egraph_opt.verification.interface import interface_difference, overridable_inputs, required_inputs
@@ -10,6 +11,7 @@ from egraph_opt.verification.verdict import Evidence, Verdict
 from egraph_opt.verification.verify import verify
 
 __all__ = [
+    "ApartError",
     "Equality",
     "Evidence",
     "Kind",
@@ -18,6 +20,7 @@ __all__ = [
     "Runnable",
     "Verdict",
     "alternative_sizes",
+    "apart",
     "checker_complaint",
     "default_sizes",
     "input_types",

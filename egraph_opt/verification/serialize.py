@@ -39,6 +39,15 @@ class Runnable:
             self.source, optimize=optimize, threads=threads, spinning=False, external_folder=self.folder
         )
 
+    def model(self) -> onnx_ir.Model:
+        """The model itself; external weights stay where they are."""
+        if isinstance(self.source, Path):
+            return onnx_ir.load(self.source)
+        model = onnx_ir.from_proto(onnx.load_model_from_string(self.source))
+        if self.folder is not None:
+            onnx_ir.external_data.set_base_dir(model.graph, self.folder)
+        return model
+
     def runs(self, feeds: Mapping[str, Array]) -> bool:
         """Whether ONNX Runtime, at its highest level, runs the model on ``feeds``."""
         try:
@@ -49,14 +58,20 @@ class Runnable:
 
 
 @contextmanager
-def runnable(model: onnx_ir.Model) -> Iterator[Runnable]:
-    """``model`` ready to be opened; temporary files, if it takes any, live as long as the context."""
+def runnable(model: onnx_ir.Model, *, inline: int = INLINE_LIMIT, within: Path | None = None) -> Iterator[Runnable]:
+    """``model`` ready to be opened; temporary files, if it takes any, live as long as the context.
+
+    Args:
+        inline: bytes of weights in memory above which it is written to a file.
+        within: the folder that its external data, if it has any, must lie in; any one folder if not given.
+    """
     tensors = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
     total = sum(t.nbytes for t in tensors)
     external = [t for t in tensors if isinstance(t, onnx_ir.ExternalTensor)]
     folders = {str(t.base_dir) for t in external}
-    inline = total - sum(t.nbytes for t in external)
-    if inline <= INLINE_LIMIT and (not external or (len(folders) == 1 and "" not in folders)):
+    wanted = {str(within)} if within is not None else folders
+    fits = not external or (len(folders) == 1 and "" not in folders and folders <= wanted)
+    if total - sum(t.nbytes for t in external) <= inline and fits:
         folder = Path(folders.pop()) if folders else None
         yield Runnable(onnx_ir.to_proto(model).SerializeToString(), folder, total)
         return
