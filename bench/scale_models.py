@@ -46,8 +46,8 @@ def _sizes(net: Net, *numbers: int) -> str:
     return net.constant(np.array(numbers, np.int64))
 
 
-def stack(folder: Path, *, layers: int = 9, width: int = 8192, rows: int | str = "N") -> Path:
-    """``layers`` products with a matrix of width^2, an ``Identity`` after each, as a file with external data.
+def stack(folder: Path, *after: str, layers: int = 9, width: int = 8192) -> Path:
+    """``layers`` products with a matrix of width^2, the unary operators ``after`` each, as a file with external data.
 
     Nine layers of 8192 are 2.4 GB. The weights are small random numbers, written a slab at a time.
     """
@@ -60,11 +60,12 @@ def stack(folder: Path, *, layers: int = 9, width: int = 8192, rows: int | str =
     weights, nodes = [], []
     for layer in range(layers):
         weights.append(_external(f"w{layer}", (width, width), "stack.data", layer * nbytes, nbytes))
-        nodes.append(helper.make_node("MatMul", [f"x{layer}", f"w{layer}"], [f"y{layer}"]))
-        nodes.append(helper.make_node("Identity", [f"y{layer}"], [f"x{layer + 1}"]))
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (rows, width)) for n in ("x0", f"x{layers}")]
+        names = [f"x{layer}", *(f"y{layer}.{number}" for number in range(len(after))), f"x{layer + 1}"]
+        nodes.append(helper.make_node("MatMul", [names[0], f"w{layer}"], [names[1]]))
+        nodes += [helper.make_node(kind, [names[i]], [names[i + 1]]) for i, kind in enumerate(after, 1)]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ("N", width)) for n in ("x0", f"x{layers}")]
     graph = helper.make_graph(nodes, "stack", ends[:1], ends[1:], weights)
-    path = folder / "stack.onnx"
+    path = folder / f"stack of MatMul {' '.join(after)}.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9), path)
     return path
 

@@ -6,6 +6,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import onnx
 import onnx_ir
 
 from egraph_opt.errors import UsageError
@@ -22,7 +24,7 @@ def save_model(
     """Writes ``model`` to ``path``, replacing what is there only when all of it is on disk.
 
     Weights stay inside the file up to ``inline`` bytes; those of larger models go to ``<path>.data``, or to
-    ``<path>-00001-of-00003.data`` and so on where one file would have more than ``largest`` bytes.
+    ``<stem>-00001-of-00003.onnx.data`` and so on where one file would have more than ``largest`` bytes.
 
     Raises:
         UsageError: the folder does not exist or cannot be written.
@@ -37,13 +39,12 @@ def save_model(
     try:
         total = weight_bytes(model)
         whole = _inlined(model, weights=total <= inline)
-        onnx_ir.save(
-            whole,
-            folder / path.name,
-            format="protobuf",
-            external_data=f"{path.name}.data" if total > inline else None,
-            max_shard_size_bytes=largest if total > max(inline, largest) else None,
-        )
+        target, data = folder / path.name, f"{path.name}.data"
+        if total <= inline:
+            _write(whole, target)
+        else:
+            files = {"external_data": data, "max_shard_size_bytes": largest if total > largest else None}
+            onnx_ir.save(whole, target, format="protobuf", **files)  # type: ignore[arg-type]
         for written in sorted(folder.iterdir(), key=lambda p: p.name == path.name):  # the model last: it is complete
             _sync(written)  # once it is there
             os.replace(written, path.parent / written.name)
@@ -58,6 +59,51 @@ def save_model(
 def weight_bytes(model: onnx_ir.Model) -> int:
     """Bytes of all initializers."""
     return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
+
+
+def _write(model: onnx_ir.Model, path: Path) -> None:
+    """Writes ``to_proto(model)`` weight by weight, so that no second copy of all of them is ever in memory.
+
+    The fields of the message are the same; the initializers are the last ones of the graph.
+    """
+    weights = [v for v in model.graph.initializers.values() if v.const_value is not None]
+    light = model.clone()
+    for value in light.graph.initializers.values():
+        value.const_value = onnx_ir.Tensor(np.zeros(0, np.uint8))
+    proto = onnx_ir.to_proto(light)
+    del proto.graph.initializer[:]
+    graph = proto.graph.SerializeToString()
+    proto.ClearField("graph")
+    total = len(graph)
+    for value in weights:
+        size = _tensor(value).ByteSize()
+        total += len(_head(_INITIALIZER, size)) + size
+    with path.open("wb") as file:
+        file.write(proto.SerializeToString() + _head(_GRAPH, total) + graph)
+        for value in weights:
+            data = _tensor(value).SerializeToString()
+            file.write(_head(_INITIALIZER, len(data)))
+            file.write(data)
+
+
+_GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER
+_INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
+
+
+def _tensor(value: onnx_ir.Value) -> onnx.TensorProto:
+    assert value.const_value is not None
+    proto = onnx_ir.to_proto(value.const_value)
+    proto.name = value.name or ""
+    return proto
+
+
+def _head(field: int, length: int) -> bytes:
+    """What precedes the bytes of a message that is a field of another: its number, and their length as a varint."""
+    head = bytearray([field << 3 | 2])
+    while length >= 128:
+        head.append(length & 127 | 128)
+        length >>= 7
+    return bytes(head) + bytes([length])
 
 
 def _inlined(model: onnx_ir.Model, *, weights: bool) -> onnx_ir.Model:

@@ -58,11 +58,11 @@ class Runnable:
 
 
 @contextmanager
-def runnable(model: onnx_ir.Model, *, inline: int = INLINE_LIMIT, within: Path | None = None) -> Iterator[Runnable]:
+def runnable(model: onnx_ir.Model, *, inline: int | None = None, within: Path | None = None) -> Iterator[Runnable]:
     """``model`` ready to be opened; temporary files, if it takes any, live as long as the context.
 
     Args:
-        inline: bytes of weights in memory above which it is written to a file.
+        inline: bytes of weights in memory above which it is written to a file; what protobuf takes if not given.
         within: the folder that its external data, if it has any, must lie in; any one folder if not given.
     """
     tensors = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
@@ -71,7 +71,8 @@ def runnable(model: onnx_ir.Model, *, inline: int = INLINE_LIMIT, within: Path |
     folders = {str(t.base_dir) for t in external}
     wanted = {str(within)} if within is not None else folders
     fits = not external or (len(folders) == 1 and "" not in folders and folders <= wanted)
-    if total - sum(t.nbytes for t in external) <= inline and fits:
+    limit = INLINE_LIMIT if inline is None else inline
+    if total - sum(t.nbytes for t in external) <= limit and fits:
         folder = Path(folders.pop()) if folders else None
         yield Runnable(onnx_ir.to_proto(model).SerializeToString(), folder, total)
         return

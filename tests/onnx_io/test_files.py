@@ -71,14 +71,20 @@ def test_external_data_stays_on_disk_and_comes_out_inside(tmp_path: Path, tools:
     _same_results(tmp_path / "out" / "m.onnx", inside, tools)
 
 
+@pytest.mark.parametrize(
+    ("largest", "files"),
+    [
+        (10_000, ["m.onnx", "m.onnx.data"]),
+        (1500, ["m-00001-of-00002.onnx.data", "m-00002-of-00002.onnx.data", "m.onnx"]),
+    ],
+)
 def test_external_data_is_written_beside_a_large_model(
-    tmp_path: Path, tools: Any, monkeypatch: pytest.MonkeyPatch
+    largest: int, files: list[str], tmp_path: Path, tools: Any
 ) -> None:
-    monkeypatch.setattr(saving, "INLINE_LIMIT", 100)
     inside = _external(tmp_path / "in" / "m.onnx")
     (tmp_path / "out").mkdir()
-    save_model(load_model(tmp_path / "in" / "m.onnx"), tmp_path / "out" / "m.onnx")
-    assert _files(tmp_path / "out") == ["m.onnx", "m.onnx.data"]
+    save_model(load_model(tmp_path / "in" / "m.onnx"), tmp_path / "out" / "m.onnx", inline=100, largest=largest)
+    assert _files(tmp_path / "out") == files
     os.rename(tmp_path / "in", tmp_path / "gone")
     _same_results(tmp_path / "out" / "m.onnx", inside, tools)
     onnx.checker.check_model(str(tmp_path / "out" / "m.onnx"))
@@ -86,16 +92,31 @@ def test_external_data_is_written_beside_a_large_model(
 
 @pytest.mark.parametrize("limit", [100, 10**9])
 @pytest.mark.parametrize("location", ["weights.bin", "m.onnx.data"])
-def test_output_is_the_input_with_external_data(
-    limit: int, location: str, tmp_path: Path, tools: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(saving, "INLINE_LIMIT", limit)
+def test_output_is_the_input_with_external_data(limit: int, location: str, tmp_path: Path, tools: Any) -> None:
     path = tmp_path / "m.onnx"
     inside = _external(path, location)
     model = load_model(path)
     imported = import_model(model)
-    save_model(export_model(imported, imported.graph), path)
+    save_model(export_model(imported, imported.graph), path, inline=limit)
     _same_results(path, inside, tools)
+
+
+def test_external_data_stays_where_it_is_until_it_is_written(tmp_path: Path) -> None:
+    """A weight that is in the result as it was is never read: no file of weights needs to fit into memory."""
+    _external(tmp_path / "m.onnx")
+    imported = import_model(load_model(tmp_path / "m.onnx"))
+    tensors = [v.const_value for v in export_model(imported, imported.graph).graph.initializers.values()]
+    assert len(tensors) == 2
+    assert all(isinstance(tensor, onnx_ir.ExternalTensor) and tensor.raw is None for tensor in tensors)
+
+
+def test_a_file_holds_what_the_model_holds(tmp_path: Path) -> None:
+    """Weights are written one by one; read back, the message is the same, whatever the lengths of its parts."""
+    for size in (0, 1, 127, 5000, 600_000):
+        model = onnx_ir.from_proto(_model(size))
+        model.metadata_props["size"] = str(size)
+        save_model(model, tmp_path / "m.onnx")
+        assert onnx.load(str(tmp_path / "m.onnx")) == onnx_ir.to_proto(model)
 
 
 def test_data_in_a_folder_below(tmp_path: Path, tools: Any) -> None:
@@ -298,7 +319,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(saving.onnx_ir, "save", full)
     with pytest.raises(UsageError, match="No space left"):
-        save_model(onnx_ir.from_proto(_model()), path)
+        save_model(onnx_ir.from_proto(_model()), path, inline=0)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["m.onnx"]
 
@@ -310,7 +331,7 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(saving.onnx_ir, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        save_model(onnx_ir.from_proto(_model()), tmp_path / "m.onnx")
+        save_model(onnx_ir.from_proto(_model()), tmp_path / "m.onnx", inline=0)
     assert os.listdir(tmp_path) == []
 
 
@@ -339,11 +360,10 @@ def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert load_model("m.onnx").graph.num_nodes() == 2
 
 
-def test_saving_does_not_change_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_does_not_change_the_model(tmp_path: Path) -> None:
     _external(tmp_path / "in" / "m.onnx")
     for limit in (100, 10**9):
-        monkeypatch.setattr(saving, "INLINE_LIMIT", limit)
         model = load_model(tmp_path / "in" / "m.onnx")
         before = {n: v.const_value for n, v in model.graph.initializers.items()}
-        save_model(model, tmp_path / "m.onnx")
+        save_model(model, tmp_path / "m.onnx", inline=limit)
         assert {n: v.const_value for n, v in model.graph.initializers.items()} == before
