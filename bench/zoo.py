@@ -1,34 +1,47 @@
 """Real models: how much faster ONNX Runtime runs what egraph-opt and its peers made of them, all raced together.
 
-    python bench/zoo.py [PATTERN] [--out results.json] [--peers onnxsim,onnxslim] [--samples N]
+    python bench/zoo.py [PATTERN] [--out results.json] [--peers onnxsim,onnxslim] [--races N] [--samples N]
 
-The baseline is ONNX Runtime at its highest level on the original. Per model one race, random order, CPU time of one
-thread; "A/A" is how far the original differs from itself, so a ratio within 1 +- A/A is no difference. Peers are
-optional packages (``pip install onnxsim onnxslim``); one that is missing or fails is shown as such.
+The baseline is ONNX Runtime at its highest level on the original. Per model some races in sessions of their own,
+random order, CPU time of one thread. A ratio is the geometric mean of the races, with its 95 % interval (Student's t on
+their logarithms); "A/A" is how far the original differs from itself at most. Peers are optional packages (``pip install
+onnxsim onnxslim``); one that is missing or fails is shown as such. "sizes" are the numbers at which the result was
+verified, per symbolic size. Below: whether the marks are reached, and how well the sum of operator costs tells how long
+a model takes and what a change gains (Spearman's rho).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from peer_tools import PEERS
 from rich.console import Console
 from rich.table import Table
 from zoo_models import LARGE, SHAPES, files, load, zoo_folder
 
-from egraph_opt import Outcome, optimize
+from egraph_opt import optimize
 from egraph_opt.onnx_io import to_ir
 from egraph_opt.pipeline.sizes import measured_sizes
-from egraph_opt.runtime import race
+from egraph_opt.runtime import RaceResult, race
 from egraph_opt.verification import random_feeds
 
+T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Student's t, two-sided 95 %, for one degree of freedom and more."""
+NO_LOSS, CHANGED, ALL = 0.97, 1.15, 1.03
+LEAST = {"ch_ppocr_mobile_v2.0_cls_infer": 1.4, "ch_PP-OCRv4_det_infer": 1.15}
+"""The marks: ends of intervals, geometric means, and of two models alone."""
 
-def bench(path: Path, peers: list[str], samples: int) -> dict[str, Any]:
+
+def bench(path: Path, peers: list[str], races: int, samples: int) -> dict[str, Any]:
     """One model: figures of the run, and one ratio per tool (none where the tool failed)."""
     original, shapes = load(path), SHAPES.get(path.stem, {})
     start = time.perf_counter()
@@ -46,7 +59,7 @@ def bench(path: Path, peers: list[str], samples: int) -> dict[str, Any]:
             failed[name] = f"{type(error).__name__}: {error}"[:200]
     model = to_ir(original)
     feeds = random_feeds(model, measured_sizes(model, shapes))
-    timed = race(racers, feeds, samples=samples, budget_seconds=30)
+    timed = [race(racers, feeds, samples=samples, budget_seconds=40 / races, seed=turn) for turn in range(races)]
     assert result.report.before is not None
     assert result.report.after is not None
     return {
@@ -55,40 +68,96 @@ def bench(path: Path, peers: list[str], samples: int) -> dict[str, Any]:
         "reason": result.report.reason,
         "seconds": seconds,
         "nodes": [result.report.before.nodes, result.report.after.nodes],
-        "ratio": {lap.name: lap.ratio for lap in timed.laps[1:]},
-        "median": {lap.name: lap.median_ratio for lap in timed.laps[1:]},
-        "spread": timed.spread,
-        "milliseconds": timed.laps[0].b10 * 1e3,
+        "ratio": {name: _interval([t.lap(name).ratio for t in timed]) for name in racers if name != "original"},
+        "spread": max(t.spread for t in timed),
+        "milliseconds": _milliseconds(timed, "original"),
+        "estimated": [_ms(result.report.estimated_before), _ms(result.report.estimated_after)],
+        "sizes": result.report.verdict.get("sizes", {}) if result.changed else {},
         "rules": dict(result.report.rules),
         "failed": failed,
     }
 
 
+def _interval(ratios: Sequence[float]) -> list[float]:
+    """Geometric mean, and the two ends of its 95 % interval."""
+    logs = [math.log(ratio) for ratio in ratios]
+    middle = statistics.fmean(logs)
+    around = T[min(len(logs), len(T) + 1) - 2] * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0
+    return [math.exp(middle), math.exp(middle - around), math.exp(middle + around)]
+
+
+def _milliseconds(timed: Sequence[RaceResult], name: str) -> float:
+    return min(t.lap(name).b10 for t in timed) * 1e3
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
+
+
 def show(rows: list[dict[str, Any]], peers: list[str]) -> None:
     table = Table(title="Speed against ONNX Runtime on the original (b10; above 1 is faster)")
-    for column in ("model", "ORT ms", "nodes", "egraph-opt", *peers, "A/A", "seconds"):
+    for column in ("model", "ORT ms", "estimated", "nodes", "egraph-opt", "95 %", "sizes", *peers, "A/A", "seconds"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for row in rows:
         ratio, nodes = row["ratio"], row["nodes"]
-        ours = f"{ratio['egraph-opt']:.2f}" if row["outcome"] == Outcome.OPTIMIZED else "unchanged"
-        others = [f"{ratio[p]:.2f}" if p in ratio else "failed" for p in peers]
+        ours, low, high = ratio.get("egraph-opt", (1.0, 1.0, 1.0))
+        changed = "egraph-opt" in ratio
+        others = [f"{ratio[p][0]:.2f}" if p in ratio else "failed" for p in peers]
         table.add_row(
             str(row["model"]),
             f"{row['milliseconds']:.2f}",
+            f"{row['estimated'][0]:.2f}" if row["estimated"][0] is not None else "",
             f"{nodes[0]} -> {nodes[1]}",
-            ours,
+            f"{ours:.2f}" if changed else "unchanged",
+            f"{low:.2f}-{high:.2f}" if changed else "",
+            " ".join(f"{name}:{'/'.join(map(str, numbers))}" for name, numbers in row["sizes"].items()),
             *others,
             f"{row['spread']:.1%}",
             f"{row['seconds']:.0f}",
         )
-    Console().print(table)
+    Console(width=180).print(table)
+
+
+def judge(rows: list[dict[str, Any]]) -> None:
+    """Prints each mark with what was reached, and the correlations."""
+    changed = {r["model"]: r["ratio"]["egraph-opt"] for r in rows if "egraph-opt" in r["ratio"]}
+    logs = [math.log(ratio) for ratio, _, _ in changed.values()]
+    means = [math.exp(sum(logs) / max(count, 1)) for count in (len(logs), len(rows))]
+    low = min(changed.items(), key=lambda item: item[1][1], default=("none", (1.0, 1.0, 1.0)))
+    once = [r["model"] for r in rows for tried in r["sizes"].values() if len(tried) < 2]
+    marks = [
+        (f"lowest end of an interval, {low[0]}", low[1][1], NO_LOSS),
+        (f"geometric mean over the {len(changed)} that changed", means[0], CHANGED),
+        (f"geometric mean over all {len(rows)}", means[1], ALL),
+        *((name, changed.get(name, (1.0,))[0], least) for name, least in LEAST.items() if _has(rows, name)),
+    ]
+    for what, reached, least in marks:
+        print(f"{'reached' if reached >= least else 'MISSED ':8} {what}: {reached:.3f} (at least {least})")
+    print(f"{'MISSED ' if once else 'reached':8} two numbers for each symbolic size: {', '.join(once) or 'all'}")
+    known = [r for r in rows if r["estimated"][0] is not None]
+    rho = _rank_correlation([r["estimated"][0] for r in known], [r["milliseconds"] for r in known])
+    factor = statistics.median(r["estimated"][0] / r["milliseconds"] for r in known) if known else float("nan")
+    print(f"estimated against measured, {len(known)} models: rho {rho:.3f}, median of estimated/measured {factor:.2f}")
+
+
+def _has(rows: list[dict[str, Any]], name: str) -> bool:
+    return any(row["model"] == name for row in rows)
+
+
+def _rank_correlation(left: Sequence[float], right: Sequence[float]) -> float:
+    """Spearman's rho; ties do not occur between measured numbers."""
+    if len(left) < 2:
+        return float("nan")
+    ranks = [np.argsort(np.argsort(values)) for values in (left, right)]
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pattern", nargs="?", default="", help="only files whose name contains this")
     parser.add_argument("--peers", default="onnxsim,onnxslim")
-    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--races", type=int, default=5)
+    parser.add_argument("--samples", type=int, default=40, help="of each model in each race")
     parser.add_argument("--heavy", action="store_true", help="also vgg19, alexnet and zfnet512")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -97,10 +166,11 @@ def main() -> None:
     for path in files(zoo_folder()):
         if arguments.pattern in path.name and (arguments.heavy or path.stem not in LARGE):
             print(f"{path.stem}...", flush=True)
-            rows.append(bench(path, peers, arguments.samples))
+            rows.append(bench(path, peers, arguments.races, arguments.samples))
             if arguments.out:
                 arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
     show(rows, peers)
+    judge(rows)
 
 
 if __name__ == "__main__":

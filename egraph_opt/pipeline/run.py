@@ -349,6 +349,7 @@ class Run:
                 "kind": choice.verdict.kind,
                 "reason": choice.verdict.reason,
                 "outputs compared": len(choice.verdict.evidence),
+                "sizes": choice.verdict.sizes,
                 "worst": dataclasses.asdict(worst) if worst else None,
                 "notes": list(choice.verdict.notes),
                 "checks": list(choice.verdict.checks),

@@ -63,6 +63,15 @@ class Verdict:
         return self.kind == "equivalent"
 
     @property
+    def sizes(self) -> dict[str, list[int]]:
+        """The numbers that were tried for each symbolic size, in the order in which they were."""
+        tried: dict[str, dict[int, None]] = {}
+        for row in self.evidence:
+            for name, number in row.sizes.items():
+                tried.setdefault(name, {})[number] = None
+        return {name: list(numbers) for name, numbers in tried.items()}
+
+    @property
     def worst(self) -> Evidence | None:
         """The row that is furthest beyond its tolerance, or nearest to it."""
         return max(self.evidence, key=lambda e: (bool(e.fault), e.error / max(e.tolerance, 1e-300)), default=None)
