@@ -92,7 +92,7 @@ def test_a_run_is_not_entered_by_accident(tmp_path: Path, folder: Path) -> None:
 def test_other_rules_are_not_mixed_in(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Journal(tmp_path / "run") as journal:
         enter_round(journal, folder, {})
-        monkeypatch.setattr("egraph_opt.zoo.settings.rules_fingerprint", lambda: "others")
+        monkeypatch.setattr("egraph_opt.zoo.rounds.rules_fingerprint", lambda _: "others")
         with pytest.raises(UsageError, match="the rules: --rerun changed"):
             enter_round(journal, folder, {}, resume=True)
         assert enter_round(journal, folder, {}, rerun="changed").rules == "others"
