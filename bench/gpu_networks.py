@@ -238,13 +238,13 @@ def summary(rows: list[Row]) -> None:
                   f" least {min(ratios):.2f}")  # fmt: skip
 
 
-def torch_child(name: str, numerics: str, batch: int) -> None:
+def torch_child(name: str, numerics: str, batch: int, mode: str = "reduce-overhead") -> None:
     """Compiles a network with torch.compile, so that what it makes is in its cache for the runs that count."""
     import gpu_peers
 
     model = models.build(name, batch=batch, dtype="float16" if numerics == "fp16" else "float32")
     last = any(n.op_type == "Conv" for n in model.graph.node) and numerics != "fp32"
-    gpu_peers.torch_seconds(model, feeds_of(model), "reduce-overhead", tf32=numerics == "tf32", channels_last=last)
+    gpu_peers.torch_seconds(model, feeds_of(model), mode, tf32=numerics == "tf32", channels_last=last)
 
 
 def jax_child(name: str, numerics: str, batch: int) -> None:
@@ -262,6 +262,6 @@ def jax_child(name: str, numerics: str, batch: int) -> None:
 if __name__ == "__main__":
     children = {"--peer-jax": jax_child, "--peer-torch": torch_child}
     if sys.argv[1:2] and sys.argv[1] in children:
-        children[sys.argv[1]](sys.argv[2], sys.argv[3], int(sys.argv[4]))
+        children[sys.argv[1]](sys.argv[2], sys.argv[3], int(sys.argv[4]), *sys.argv[5:])
     else:
         main()

@@ -190,7 +190,7 @@ class Emulator:
         self._array(view)[...] = np.maximum(value, 0) if activation == "Relu" else value
 
     def _generated(self, step: Generated) -> None:
-        pointers = ", ".join(f"({_type_of(step, i)})arguments[{i}]" for i in range(len(step.arguments)))
+        pointers = ", ".join(f"({_type_of(step, i)})arguments[{i}]" for i in range(len(step.arguments))) + ", 1"
         together = any(word in step.source for word in ("block_", "warp_", "__syncthreads"))
         given = [self.memory[b].ctypes.data for b in step.arguments]
         run(step.helpers + step.source, pointers, given, (step.grid, step.block), self.folder, together=together)
@@ -200,7 +200,7 @@ def run_thin(step: Product, tiling: thin.Tiling, arrays: Mapping[str, np.ndarray
     """Runs the kernel for a product of few rows; ``arrays`` are the memory of a, b, d, and of bias and c if any."""
     (batch, rows, inner), columns, c_type = step.a.shape, step.b.shape[2], thin.TYPES[step.d.dtype]
     kinds = ["*(Matrix*)"] * 2 + [f"({c_type}*)"] + [f"(const {c_type}*)"] * 2
-    pointers = ", ".join(f"{kind}arguments[{i}]" for i, kind in enumerate(kinds))
+    pointers = ", ".join(f"{kind}arguments[{i}]" for i, kind in enumerate(kinds)) + ", 1"
     body = re.sub(r"extern __shared__.*?;", "", thin.BODY)
     source = f"{_MATRIX_UNITS}static int blocks() {{ return {tiling.cluster}; }}\n{body}"
     source += thin.source(step, tiling, "kernel")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from egraph_opt.runtime.cuda.schedule import Schedule, dependencies, schedule
+from egraph_opt.runtime.cuda.schedule import Schedule, dependencies, early_starts, schedule
 from egraph_opt.runtime.cuda.steps import Generated
 from egraph_opt.runtime.cuda.views import View
 
@@ -42,6 +42,20 @@ def test_nothing_starts_too_early(seed: int) -> None:
     for number, needs in enumerate(dependencies(steps)):
         assert {place[need] for need in needs} <= known[place[number]]
     assert [{p for p in range(len(steps)) if bits >> p & 1} for bits in found.before] == known
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_only_kernels_of_ours_begin_early(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    steps = random_steps(rng, 30)
+    found = schedule(steps, rng.uniform(1e-6, 2e-5, 30).tolist(), most=int(rng.integers(1, 9)))
+    ours = (rng.random(30) < 0.7).tolist()
+    early, lead = early_starts(found, ours)
+    for place in range(30):
+        later = [p for p in range(place + 1, 30) if found.streams[p] == found.streams[place]][:1]
+        others = [p for p in range(30) if place in found.waits[p]]
+        assert place not in early or (ours[place] and not found.waits[place])
+        assert (place in lead) == (not others and any(p in early for p in later))
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -59,8 +59,8 @@ class BlasCall:
         """Finds the algorithm again in another process."""
         return f"cublasLt:{self.algo.tobytes().hex()}"
 
-    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False) -> None:
-        """Enqueues the product; the library's kernels never begin early."""
+    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False, lead: bool = False) -> None:
+        """Enqueues the product; the library's kernels neither begin early nor let others."""
         self.owner.launch(self.algo, pointer, space, self.space, stream)
 
 

@@ -28,8 +28,8 @@ class DnnCall:
     label: str
     views: tuple[View, ...]
 
-    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False) -> None:
-        """Enqueues the convolution; the library's kernels never begin early."""
+    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False, lead: bool = False) -> None:
+        """Enqueues the convolution; the library's kernels neither begin early nor let others."""
         dnn = self.owner.dnn
         dnn.api.set_stream(dnn.handle, stream)
         pack = {tensor: pointer(view) for tensor, view in zip(self.owner.tensors, self.views, strict=True)}

@@ -23,7 +23,7 @@ from egraph_opt.runtime.cuda.launch import enqueue
 from egraph_opt.runtime.cuda.memory import offsets
 from egraph_opt.runtime.cuda.plan import make_plan
 from egraph_opt.runtime.cuda.prices import key_of
-from egraph_opt.runtime.cuda.schedule import schedule
+from egraph_opt.runtime.cuda.schedule import early_starts, schedule
 from egraph_opt.runtime.cuda.steps import Convolution, Generated, Plan, Product
 from egraph_opt.runtime.cuda.thin import ThinCall
 from egraph_opt.runtime.cuda.tune import Call, Choices, Launch, Pointer, Tuner
@@ -50,7 +50,7 @@ class Program:
         self.cupy = library("cupy")
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self.calls: dict[int, Call] = {}
-        self._carves = False
+        self._carves, self._starts = False, (set[int](), set[int]())
         try:
             for number, step in enumerate(plan.steps):
                 if isinstance(step, Product):
@@ -140,7 +140,11 @@ class Program:
 
     def _allocate(self, tuner: Tuner) -> None:
         cupy, spaces = self.cupy, {n: call.space for n, call in self.calls.items()}
-        self._carves = any(isinstance(call, ThinCall) for call in self.calls.values())
+        thin = {number for number, call in self.calls.items() if isinstance(call, ThinCall)}
+        self._carves = bool(thin)
+        if self.early:
+            ours = [isinstance(step, Generated) or n in thin for n, step in enumerate(self.plan.steps)]
+            self._starts = early_starts(self.schedule, ours)
         places, self._spaces, size = offsets(self.plan, self.schedule, spaces)
         self._work = cupy.zeros(max(size, 256), cupy.uint8)
         self._memory: list[Any] = []
@@ -163,24 +167,19 @@ class Program:
         if isinstance(step, Generated):
             function, bases = self._functions[step.source], [View(b, "int8", (), ()) for b in step.arguments]
 
-            def launch(pointer: Pointer, space: int, stream: int, early: bool) -> None:
+            def launch(pointer: Pointer, space: int, stream: int, early: bool, lead: bool) -> None:
                 addresses = [pointer(base) for base in bases]
-                carve = early and self._carves
-                enqueue(function.kernel.ptr, step.grid, step.block, addresses, stream, early=early, carve=carve)
+                handle, carve = function.kernel.ptr, early and self._carves
+                enqueue(handle, step.grid, step.block, addresses, stream, early=early, lead=lead, carve=carve)
 
             return Launch(launch, 0)
         call = self.calls[number]
         return Launch(call.launch, call.space)
 
-    def _launch(self, number: int, stream: Any) -> None:
-        space, early = self._spaces.get(number), self.early and self._follows(number)
+    def _launch(self, number: int, stream: Any, early: bool = False, lead: bool = False) -> None:
+        space = self._spaces.get(number)
         address = 0 if space is None else self._work.data.ptr + space
-        self.launcher(number).launch(self.pointer, address, stream.ptr, early)
-
-    def _follows(self, number: int) -> bool:
-        """Whether all that a step waits for is the step before it on its stream."""
-        own = self.schedule.streams[number]
-        return not self.schedule.waits[number] and own in self.schedule.streams[:number]
+        self.launcher(number).launch(self.pointer, address, stream.ptr, early, lead)
 
     def enqueue(self, only: int | None = None) -> None:
         """Launches every step (or one) on this program's stream, without a graph."""
@@ -207,7 +206,7 @@ class Program:
             for other in self.schedule.waits[number]:
                 stream.wait_event(events[other])
             with stream:
-                self._launch(number, stream)
+                self._launch(number, stream, number in self._starts[0], number in self._starts[1])
             if number in waited:
                 events[number] = cupy.cuda.Event(disable_timing=True)
                 events[number].record(stream)

@@ -299,7 +299,8 @@ def finished(
         written = view.buffer == target.buffer
         kind = f"{STORED[view.dtype]}*" if written else f"const {STORED[view.dtype]}* __restrict__"
         parameters.append(f"{kind} p{number}")
-    start = "let_next_begin(); wait_for_previous();"
+    parameters.append("const int lead")
+    start = "if (lead) let_next_begin(); wait_for_previous();"
     body = "\n".join(f"  {line}" for line in (start, *head, *e.lines))
     source = f'extern "C" __global__ void __launch_bounds__({block}) kernel({", ".join(parameters)}) {{\n{body}\n}}\n'
     reads = tuple(view for view in e.read if view.buffer != target.buffer or view != target)

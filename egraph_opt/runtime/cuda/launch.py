@@ -1,8 +1,9 @@
 """Launches of kernels of our own, which may begin before the kernel ahead of them has ended.
 
 On a GPU of compute capability 9 or newer a kernel can be launched while the one before it still runs (programmatic
-dependent launch): it does what needs nothing of that one, and then waits for it. Every kernel of ours lets the next one
-begin at once and waits before it touches what others write, so that everything launched earlier has ended by then.
+dependent launch): it does what needs nothing of that one, and then waits for it. Kernels of ours wait before they touch
+what others write, so that everything launched earlier has ended by then. Library kernels do not all wait for everything
+(a convolution of cuDNN 9.19 was seen to read its residual too early), so that only a kernel of ours is ever let begin.
 """
 
 from __future__ import annotations
@@ -96,15 +97,16 @@ def compiled(code: str, names: Sequence[str]) -> dict[str, int]:
 
 def enqueue(
     function: int, grid: int, block: int, parameters: Sequence[int | Matrix], stream: int, *, shared: int = 0,
-    early: bool = False, carve: bool = False,
+    early: bool = False, lead: bool = False, carve: bool = False,
 ) -> None:  # fmt: skip
     """Launches a kernel.
 
     Args:
         function: its handle.
-        parameters: addresses, and matrices for the copy engine.
+        parameters: addresses, and matrices for the copy engine; ``lead`` is the last parameter of every kernel.
         shared: bytes of dynamic shared memory.
         early: it may begin before the kernel ahead of it on ``stream`` has ended.
+        lead: it lets the next one on ``stream`` begin, which is a kernel of ours.
         carve: a multiprocessor that runs it gives all it can to shared memory, so that kernels which need much of that
             can begin beside it.
 
@@ -119,7 +121,8 @@ def enqueue(
     handle = ctypes.c_void_p(function)
     if shared > 48 * 1024:
         _check(_driver().cuFuncSetAttribute(handle, _SHARED, shared))
-    pointers = (ctypes.c_void_p * max(len(places), 1))(*places)
+    leads = ctypes.c_int(lead)
+    pointers = (ctypes.c_void_p * (len(places) + 1))(*places, ctypes.addressof(leads))
     _check(_driver().cuLaunchKernelEx(ctypes.byref(config), handle, pointers, None))
 
 

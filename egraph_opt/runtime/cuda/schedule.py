@@ -54,6 +54,24 @@ def schedule(steps: Sequence[Step], seconds: Sequence[float], most: int = 8) -> 
     return min(found, key=lambda s: (round(s.seconds, 8), s.count))
 
 
+def early_starts(found: Schedule, ours: Sequence[bool]) -> tuple[set[int], set[int]]:
+    """Which steps may begin before the one ahead of them on their stream has ended, and which let the next one begin.
+
+    Only a kernel of ours begins early, and only where that step is all that it waits for; see ``launch``. A step that
+    others wait for from other streams lets nothing begin: these may be library kernels.
+
+    Args:
+        ours: by place, whether a step is a kernel of ours.
+    """
+    last, early, lead = dict[int, int](), set[int](), set[int]()
+    for place, stream in enumerate(found.streams):
+        if stream in last and ours[place] and not found.waits[place]:
+            early.add(place)
+            lead.add(last[stream])
+        last[stream] = place
+    return early, lead.difference(*found.waits)
+
+
 def dependencies(steps: Sequence[Step]) -> list[list[int]]:
     """Per step, the earlier ones that write a buffer which it reads."""
     writers: dict[int, list[int]] = {}

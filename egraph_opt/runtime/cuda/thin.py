@@ -70,8 +70,8 @@ template <typename T> __device__ __forceinline__ void add_four(float* v, const F
 /* M rows, N columns and CHUNKS of 128 bytes of the inner axis in a block. An entry of the batch begins AK, BK elements
    and AR, BR rows further in a and b, SD and SC elements in d and c, whose rows are LD and LC elements apart. */
 template <typename T, typename D, int M, int N, int CHUNKS, int CLUSTER, int TILES, bool RELU>
-__device__ __forceinline__ void thin(const Matrix& a, const Matrix& b, D* d, const D* bias, const D* c, float alpha,
-    int AK, int AR, int BK, int BR, long long SD, long long LD, long long SC, long long LC) {
+__device__ __forceinline__ void thin(const Matrix& a, const Matrix& b, D* d, const D* bias, const D* c, int lead,
+    float alpha, int AK, int AR, int BK, int BR, long long SD, long long LD, long long SC, long long LC) {
   constexpr int PER = 128 / sizeof(T), ROW = N + 8, GROUPS = M * N / 4;
   constexpr int TILE = CHUNKS * (N + 64) * 128, SUMS = 64 * ROW * 4, END = TILE > SUMS ? TILE : SUMS;
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -85,7 +85,7 @@ __device__ __forceinline__ void thin(const Matrix& a, const Matrix& b, D* d, con
     for (int i = 0; i < CHUNKS; i++) {
       expect(arrived + i, (N + 64) * 128);
       bring(weight + i * N * 128, &b, batch * BK + (rank * CHUNKS + i) * PER, batch * BR + tile * N, arrived + i); } }
-  let_next_begin();
+  if (lead) let_next_begin();
   wait_for_previous();
   if (tid == 0) for (int i = 0; i < CHUNKS; i++)
     bring(rows + i * 64 * 128, &a, batch * AK + (rank * CHUNKS + i) * PER, batch * AR, arrived + i);
@@ -191,7 +191,7 @@ def operand(view: View, rows: int, inner: int) -> Operand:
 
 
 def source(step: Product, tiling: Tiling, name: str) -> str:
-    """The kernel ``name(a, b, d, bias, c)`` for ``step``; absent operands are null."""
+    """The kernel ``name(a, b, d, bias, c, lead)`` for ``step``; absent operands are null."""
     (_, rows, inner), columns = step.a.shape, step.b.shape[2]
     x, y, c = TYPES[step.a.dtype], TYPES[step.d.dtype], step.c or step.d
     chunks = inner * _size(step.a) // tiling.cluster // _CHUNK
@@ -202,8 +202,8 @@ def source(step: Product, tiling: Tiling, name: str) -> str:
     return (
         f'extern "C" __global__ void __cluster_dims__({tiling.cluster}, 1, 1) __launch_bounds__({_THREADS})\n{name}('
         f"const __grid_constant__ Matrix a, const __grid_constant__ Matrix b, {y}* d, const {y}* bias,\n"
-        f"    const {y}* c) {{\n"
-        f"  thin<{x}, {y}, {', '.join(map(str, numbers))}, {relu}>(a, b, d, bias, c, "
+        f"    const {y}* c, const int lead) {{\n"
+        f"  thin<{x}, {y}, {', '.join(map(str, numbers))}, {relu}>(a, b, d, bias, c, lead, "
         f"{float(step.alpha)!r}f, {', '.join(map(str, steps))});\n}}\n"
     )
 
@@ -249,7 +249,7 @@ class ThinCall:
         """The kernel."""
         return source(self.step, self.tiling, "kernel")
 
-    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False) -> None:
+    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False, lead: bool = False) -> None:
         """Enqueues the product."""
         step, tiling, dtype = self.step, self.tiling, self.step.a.dtype
         (batch, rows, inner), columns, size = step.a.shape, step.b.shape[2], _size(step.a)
@@ -259,7 +259,7 @@ class ThinCall:
         rest = [0 if view is None else pointer(view) for view in (step.d, step.bias, step.c)]
         enqueue(
             self.owner.function(self), batch * columns // tiling.columns * tiling.cluster, _THREADS,
-            [a, b, *rest], stream, shared=tiling.shared(inner * size), early=early,
+            [a, b, *rest], stream, shared=tiling.shared(inner * size), early=early, lead=lead,
         )  # fmt: skip
 
 

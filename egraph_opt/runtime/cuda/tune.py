@@ -37,22 +37,22 @@ Pointer = Callable[[View], int]
 
 @dataclass(frozen=True)
 class Launch:
-    """Something to enqueue: ``launch(pointer, space, stream, early)``, and the bytes of work space that it needs."""
+    """Something to enqueue, ``launch(pointer, space, stream, early, lead)``, and the bytes of work space it needs."""
 
-    launch: Callable[[Pointer, int, int, bool], None]
+    launch: Callable[[Pointer, int, int, bool, bool], None]
     space: int
 
 
 class Call(Protocol):
-    """A product or convolution that is ready to be enqueued; ``space`` is its work space in bytes, and ``early`` says
-    that it may begin before the kernel ahead of it has ended."""
+    """A product or convolution that is ready to be enqueued; ``space`` is its work space in bytes, and ``early`` and
+    ``lead`` are those of ``launch.enqueue``."""
 
     space: int
 
     @property
     def label(self) -> str: ...
 
-    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False) -> None: ...
+    def launch(self, pointer: Pointer, space: int, stream: int, early: bool = False, lead: bool = False) -> None: ...
 
 
 @dataclass
@@ -212,7 +212,9 @@ class Tuner:
 
         space, idle = base + size + once * copies, time.monotonic() - self._worked
         spin = 2e-3 if idle < _IDLE else 2e-2
-        taken = timed(self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s, True), _REPEATS, warm=spin)
+        taken = timed(
+            self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s, True, True), _REPEATS, warm=spin
+        )
         self._worked = time.monotonic()
         return taken
 
