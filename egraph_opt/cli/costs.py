@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,22 +43,9 @@ def measure_command(
     fast: bool = typer.Option(False, help="Let float32 products and convolutions use TF32."),
 ) -> None:
     """Measure operators on this machine's GPU; what is in the database already is left alone."""
-    from egraph_opt.runtime.cuda import Choices, Tuner
-    from egraph_opt.runtime.cuda.measure import measure, read_signatures, scope_here
+    from egraph_opt.runtime.cuda.measure import measure_into
 
-    wanted, scope = read_signatures(signatures), scope_here(fast)
-    end = time.monotonic() + time_limit if time_limit is not None else float("inf")
-    with _opened(database) as stored:
-        known = stored.read((s.key for s in wanted), scope)
-        missing = [s for s in wanted if s.key not in known]
-        tuner, done = Tuner(Choices(choices)), 0
-        for key, entry in measure(missing, tuner, fast=fast, deadline=lambda: time.monotonic() > end):
-            stored.write({key: entry}, scope)
-            done += 1
-        tuner.choices.save()
-    stdout.print(
-        f"{done} operators measured on {scope.device}, {len(known)} were known, {len(missing) - done} are left"
-    )
+    stdout.print(str(measure_into(database, signatures, choices=choices, time_limit=time_limit, fast=fast)))
 
 
 @app.command("export")

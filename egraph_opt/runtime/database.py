@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import platformdirs
-
 SCHEMA = 1
 """Raised whenever stored seconds stop being comparable with new ones."""
 
@@ -154,7 +152,11 @@ class CostDatabase:
 def cache_folder() -> Path:
     """``EGRAPH_OPT_CACHE``, or the user's cache folder for this program."""
     chosen = os.environ.get("EGRAPH_OPT_CACHE")
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("egraph-opt"))
+    if chosen:
+        return Path(chosen)
+    import platformdirs  # not needed, and not there, on a machine that only measures on its GPU into a given file
+
+    return Path(platformdirs.user_cache_dir("egraph-opt"))
 
 
 def cpu_name() -> str:

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.ir import Constant, TensorGraph, TensorType
-from egraph_opt.onnx_io import export_graph
 from egraph_opt.ops import numpy_dtype, operator
-from egraph_opt.runtime.session import Array
+from egraph_opt.ops.base import Array
 from egraph_opt.runtime.signature import Signature
 
 OPSET = 21
@@ -37,6 +35,10 @@ def single_operator_model(signature: Signature) -> Single:
     Raises:
         ValueError: a size is symbolic.
     """
+    import onnx_ir
+
+    from egraph_opt.onnx_io import export_graph
+
     rng = np.random.default_rng(zlib.crc32(signature.key.encode()))
     graph, feeds, inputs = TensorGraph(), dict[str, Array](), list[tuple[str, TensorType]]()
     operands: list[int] = []

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx_ir
 
 from egraph_opt.errors import BudgetError, UsageError
 from egraph_opt.ir import TensorGraph
-from egraph_opt.onnx_io import import_model, to_ir
-from egraph_opt.onnx_io.load import Model
 from egraph_opt.ops import numpy_dtype
 from egraph_opt.ops.base import Array
 from egraph_opt.runtime.cuda.blas import BlasCall
@@ -28,6 +25,9 @@ from egraph_opt.runtime.cuda.steps import Convolution, Generated, Plan, Product
 from egraph_opt.runtime.cuda.thin import ThinCall
 from egraph_opt.runtime.cuda.tune import Call, Choices, Launch, Pointer, Tuner
 from egraph_opt.runtime.cuda.views import View
+
+if TYPE_CHECKING:
+    from egraph_opt.onnx_io.load import Model
 
 _NEAR, _BETTER = 1.25, 0.003
 """How much slower alone a call may be that is tried in its place, and by what share it must win there."""
@@ -304,7 +304,9 @@ def compile(
         graph = model
         names = tuple(f"output{i}" for i in range(len(graph.outputs)))
     else:
-        proto: onnx_ir.Model = to_ir(model)
+        from egraph_opt.onnx_io import import_model, to_ir  # measuring operators needs none of ONNX
+
+        proto = to_ir(model)
         graph = import_model(proto).graph
         names = tuple(value.name or "" for value in proto.graph.outputs)
     tuner = tuner or Tuner(Choices(Path(cache) if cache is not None else None))

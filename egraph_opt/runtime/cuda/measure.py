@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from egraph_opt.errors import EgraphOptError, UsageError
@@ -14,8 +17,8 @@ from egraph_opt.runtime.costs import OnProgress
 from egraph_opt.runtime.cuda.device import machine
 from egraph_opt.runtime.cuda.executor import Program
 from egraph_opt.runtime.cuda.plan import make_plan
-from egraph_opt.runtime.cuda.tune import Tuner
-from egraph_opt.runtime.database import Entry, Scope
+from egraph_opt.runtime.cuda.tune import Choices, Tuner
+from egraph_opt.runtime.database import CostDatabase, Entry, Scope
 from egraph_opt.runtime.signature import FREE, Signature
 from egraph_opt.runtime.single import values_of
 
@@ -27,6 +30,45 @@ def scope_here(fast: bool) -> Scope:
     """The scope of measurements on this machine; ``fast`` ones let float32 use TF32."""
     found = machine()
     return Scope(f"cuda{' fast' if fast else ''}: {found.name}", f"{found.versions}, schema {SCHEMA}")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What ``measure_into`` did: the device, and how many signatures it measured, found measured, and left."""
+
+    device: str
+    measured: int
+    known: int
+    left: int
+
+    def __str__(self) -> str:
+        return f"{self.measured} operators measured on {self.device}, {self.known} were known, {self.left} are left"
+
+
+def measure_into(
+    database: Path | None, signatures: Path, *, choices: Path | None, time_limit: float | None, fast: bool
+) -> Done:
+    """Measures the signatures of a file that the database (that of the cache by default) does not hold.
+
+    Args:
+        choices: JSON file with the fastest library calls; read, and written.
+        time_limit: seconds after which no other operator is measured.
+        fast: float32 products and convolutions may use TF32.
+
+    Raises:
+        UsageError: the file cannot be read, or there is no usable GPU.
+    """
+    wanted, scope = read_signatures(signatures), scope_here(fast)
+    end = time.monotonic() + time_limit if time_limit is not None else float("inf")
+    with closing(CostDatabase.open(database)) as stored:
+        known = stored.read((s.key for s in wanted), scope)
+        missing = [s for s in wanted if s.key not in known]
+        tuner, done = Tuner(Choices(choices)), 0
+        for key, entry in measure(missing, tuner, fast=fast, deadline=lambda: time.monotonic() > end):
+            stored.write({key: entry}, scope)
+            done += 1
+        tuner.choices.save()
+    return Done(scope.device, done, len(known), len(missing) - done)
 
 
 def measure(
