@@ -68,12 +68,12 @@ class Annealing:
             temperature = hot * 0.01 ** (sweep / max(self.sweeps - 1, 1))
             random.shuffle(nodes)
             for node in nodes:
+                if stop():
+                    return
                 rise = search.kick(node, -temperature * log(1.0 - random.random()), self.reach)
                 if rise < 0.0 and search.cost < best:
                     best = search.cost
                     board.offer(index, search.selection())
-            if stop():
-                return
             search.renew_unneeded()
         while search.sweep():
             search.descend()

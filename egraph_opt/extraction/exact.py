@@ -30,13 +30,13 @@ class Effort:
         relaxations: how many times the linear relaxation may be solved with further cuts before branching.
         cuts: how many cuts each round may add.
         polish: edges that local improvement may visit for each selection that comes out of the solver.
-        branch: whether to go on with branch and bound where the relaxation proves nothing.
+        branch: seconds of branch and bound where the relaxation proves nothing; 0 for none.
     """
 
     relaxations: int = 60
     cuts: int = 500
     polish: int = 200_000
-    branch: bool = True
+    branch: float = inf
 
 
 class ExactSearch:
@@ -144,13 +144,14 @@ class ExactSearch:
 
     def _branch(self) -> None:
         """Solve the binary program; while its solution has a cycle, forbid that and solve again."""
+        clock = Clock(min(self.clock.left, self.effort.branch))
         while not self.done:
             self._listen()
-            if not self.clock.left:
+            if not clock.left:
                 self.timed_out = True
                 return
             solution = self._program.solve(
-                self.clock.left, self._model.point(self.best), self._stream, self._no_longer_wanted
+                clock.left, self._model.point(self.best), self._stream, self._no_longer_wanted
             )
             self._raise_bound(solution.bound)
             if solution.values is None:

@@ -13,7 +13,9 @@ from egraph_opt.extraction.problem import Choice, Problem
 from egraph_opt.extraction.result import Answer, Clock, Guarantee
 
 _MEDIUM = 1000
-"""E-nodes of a part whose relaxations are solved without a process."""
+"""E-nodes of a part whose relaxations are solved without a process, and that is branched on for a moment."""
+_MOMENT = 1.0
+"""Seconds of branch and bound; what is not proven by then takes long as a rule."""
 _FIRST_TRY = 400
 """E-nodes up to which the solver comes before the greedy answer; its relaxations take some hundredths of a second."""
 _FIRST_RELAXATIONS = 4
@@ -52,7 +54,7 @@ def open_board(problem: Problem, clock: Clock, warm_start: Choice | None, effort
     proves at once needs no greedy answer, which takes longer."""
     board = Board(problem, clock, warm_start, local=False)
     if not board.done and sum(len(part.members) for part in board.parts) <= _FIRST_TRY:
-        first = replace(effort, relaxations=min(effort.relaxations, _FIRST_RELAXATIONS), branch=False)
+        first = replace(effort, relaxations=min(effort.relaxations, _FIRST_RELAXATIONS), branch=0.0)
         search_here(board, HighsEngine(first), seed, _FIRST_TRY)
     if not board.done:
         board.improve()
@@ -60,7 +62,7 @@ def open_board(problem: Problem, clock: Clock, warm_start: Choice | None, effort
 
 
 def search_quickly(board: Board, effort: Effort, seed: int) -> bool:
-    """All that needs no process: small parts to the end, the relaxations of medium ones; whether time ran out."""
+    """All that needs no process: small parts to the end, the beginnings of medium ones; whether time ran out."""
     timed_out = search_here(board, HighsEngine(effort), seed, SMALL)
-    search_here(board, HighsEngine(replace(effort, branch=False)), seed, _MEDIUM)
+    search_here(board, HighsEngine(replace(effort, branch=_MOMENT)), seed, _MEDIUM)
     return timed_out
