@@ -114,8 +114,8 @@ def _ours(
     """Races the original and the candidates; the fastest is timed once more and is ours."""
     fast, programs = row.numerics == "tf32", dict[str, cuda.Program]()
     graphs: dict[str, TensorGraph] = {"original": import_model(onnx_ir.from_proto(model)).graph}
-    if arguments.recipes and arguments.batch == 1:
-        path = arguments.recipes / f"{row.network}.{row.numerics}.json.gz"
+    if arguments.recipes:
+        path = recipes.path_of(arguments.recipes, row.network, row.numerics, arguments.batch)
         for number, record in enumerate(json.loads(gzip.decompress(path.read_bytes()))):
             graphs[f"{number}: {record['why']}"] = recipes.load(record, model)
     for name, graph in graphs.items():

@@ -1,6 +1,7 @@
 """Graphs of the benchmark networks without their weights, small enough to carry to another machine.
 
     python bench/recipes.py --out DIR [NAME ...] [--dtype float16] [--target cuda:h100] [--count 50] [--candidates 5]
+                             [--batch 16]
 
 A recipe is a graph with every weight as it is made: an initializer of the model by name, or an expression over those.
 ``load`` puts it together again with the weights of the model that it was made for. A file holds many graphs of one
@@ -47,12 +48,17 @@ class Writer:
         self.place[cls] = len(self.rows) - 1
 
 
-def explore(name: str, *, dtype: str, target: str) -> Explored:
+def path_of(folder: Path, network: str, numerics: str, batch: int) -> Path:
+    """Where the recipes of a network are: all of a dtype, or the few best for one kind of arithmetic."""
+    return folder / f"{network}.{numerics}{'' if batch == 1 else f'.{batch}'}.json.gz"
+
+
+def explore(name: str, *, dtype: str, target: str, batch: int = 1) -> Explored:
     """The e-graph of a benchmark network, priced."""
     from egraph_opt.pipeline.options import Options
     from egraph_opt.pipeline.run import Run
 
-    model = onnx_ir.from_proto(models.build(name, dtype=dtype))
+    model = onnx_ir.from_proto(models.build(name, batch=batch, dtype=dtype))
     return Run(model, Options(target=target, measure=False)).explore()
 
 
@@ -180,19 +186,20 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "float16"), default="float32")
     parser.add_argument("--target", default="cuda:h100")
     parser.add_argument("--count", type=int, default=50, help="how many different graphs of each network")
+    parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--candidates", type=int, default=0, help="also the few best of them, for gpu_networks.py")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name in arguments.names or EIGHT:
         begin = time.process_time()
-        found = explore(name, dtype=arguments.dtype, target=arguments.target)
+        found = explore(name, dtype=arguments.dtype, target=arguments.target, batch=arguments.batch)
         graphs = [record(found, s, name, arguments.dtype, why) for why, s in pool(found, arguments.count)]
-        _write(arguments.out / f"{name}.{arguments.dtype}.json.gz", graphs)
+        _write(path_of(arguments.out, name, arguments.dtype, arguments.batch), graphs)
         if arguments.candidates:
-            model = models.build(name, dtype=arguments.dtype)
+            model = models.build(name, batch=arguments.batch, dtype=arguments.dtype)
             for numerics in ("fp16",) if arguments.dtype == "float16" else ("tf32", "fp32"):
                 few = candidates(graphs, model, numerics == "tf32", arguments.candidates)
-                _write(arguments.out / f"{name}.{numerics}.json.gz", few)
+                _write(path_of(arguments.out, name, numerics, arguments.batch), few)
         print(f"{name}: {len(graphs)} graphs, {time.process_time() - begin:.1f} s", flush=True)
 
 
