@@ -87,13 +87,13 @@ class Proposer:
     def _different(self, limit: int) -> Iterator[Proposal]:
         seen = set[str]() if self.lighter else self._originals()
         for proposal in self._drawn():
-            if limit <= 0:
-                return
             identity = proposal.graph.fingerprint()
             if identity not in seen:
                 seen.add(identity)
-                limit -= 1
                 yield proposal
+                limit -= 1
+                if limit <= 0:  # here, before another one is extracted
+                    return
 
     def _drawn(self) -> Iterator[Proposal]:
         """Proposals in the order in which they are worth their time, repeats among them."""
