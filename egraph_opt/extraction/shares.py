@@ -22,7 +22,7 @@ def open_parts(board: Board) -> Iterator[tuple[int, Callable[[], bool]]]:
         clock = Clock(share)
 
         def used_up(clock: Clock = clock, index: int = index) -> bool:
-            return not clock.left or board.done or not board.is_open(index)
+            return not clock.left or not board.clock.left or board.done or not board.is_open(index)
 
         yield index, used_up
         left -= size
