@@ -81,8 +81,14 @@ class Bench:
         """What is done: by (``made``, model, tool) and (``race``, model, tools)."""
         if not self.journal.exists():
             return {}
-        lines = [line for line in self.journal.read_text().splitlines() if line.endswith("}")]  # not one cut short
-        return {tuple(row["key"]): row for row in map(json.loads, lines)}
+        rows = map(json.loads, self.journal.read_text().splitlines())
+        return {tuple(row["key"]): row for row in rows}
+
+    def mend(self) -> None:
+        """Drops a last line that was cut short."""
+        if self.journal.exists():
+            text = self.journal.read_text()
+            self.journal.write_text(text[: text.rfind("\n") + 1])
 
     def keep(self, key: tuple[str, ...], row: Row) -> None:
         with self.journal.open("a") as stream:
@@ -141,6 +147,7 @@ def _child(limit: float, *arguments: str) -> tuple[Row, float, str]:
 
 def run(bench: Bench, chosen: list[Subject], tools: list[str], *, latency: bool) -> dict[tuple[str, ...], Row]:
     """Does what is not done yet; every result of the folder."""
+    bench.mend()
     for number, subject in enumerate(chosen, 1):
         done = bench.rows()
         print(f"[{number}/{len(chosen)}] {subject.key}", file=sys.stderr, flush=True)
