@@ -13,7 +13,8 @@ from egraph_opt import Explanation, explain
 
 ROOT = Path(__file__).parents[2]
 QUICK: dict[str, Any] = {"target": "analytic", "measure": False, "extractor": "dag-greedy"}
-TEXT = """g (float[4,6] x) => (float[6,4] y, float[4,6] z, float[4,6] b) <float[6] zeros = {0,0,0,0,0,0}, float two = {2}> {
+TEXT = """g (float[4,6] x) => (float[6,4] y, float[4,6] z, float[4,6] b)
+  <float[6] zeros = {0,0,0,0,0,0}, float two = {2}> {
     [first] a = Relu(x)
     [second] b = Relu(a)
     [turn] c = Transpose<perm = [1, 0]>(b)
