@@ -27,6 +27,7 @@ class Imported:
         model: the model it came from; interface and metadata are taken from here on the way out.
         source: the same with its local functions inlined, where it has any.
         decided: how many ``If`` nodes were replaced by the branch that they always take.
+        repeated: how many nodes compute what an earlier one computes.
         opaque: per opaque node, those of subgraphs included, the operator and why it is not understood.
     """
 
@@ -37,14 +38,15 @@ class Imported:
     input_types: dict[str, Type] = field(default_factory=dict[str, Type])
     source: onnx_ir.Model | None = None
     decided: int = 0
+    repeated: int = 0
 
     @property
     def is_lighter(self) -> bool:
         """Whether reading the model already left out nodes that are more than constants: branches that are never
-        taken, and shape arithmetic whose answer is known for every size."""
+        taken, repetitions, and shape arithmetic whose answer is known for every size."""
         live = set(self.graph.live())
         dead = [n.op for i, n in enumerate(self.graph.nodes) if i not in live]
-        return self.decided > 0 or any(op not in ("Input", "Const", "Get") for op in dead)
+        return self.decided > 0 or self.repeated > 0 or any(op not in ("Input", "Const", "Get") for op in dead)
 
     @property
     def nodes(self) -> int:
@@ -87,7 +89,8 @@ def _read(model: onnx_ir.Model, source: onnx_ir.Model, known: dict[str, Size]) -
         input_types[name] = context.resolved(input_type(like))
         reader.define(value, reader.graph.add("Input", (name,), (), input_types[name]))
     graph = reader.read(source.graph)
-    imported = Imported(model, graph, opset, tuple(context.opaque), input_types, source, context.decided)
+    counts = (context.decided, context.repeated)
+    imported = Imported(model, graph, opset, tuple(context.opaque), input_types, source, *counts)
     live = set(graph.live())  # a node that nothing reads need not run
     return imported, solve([pair for index, pair in context.forced if index in live], known)
 
@@ -113,6 +116,9 @@ class _Reader(Scope):
         self._read(node)
         origin = Origin((label_of(node),))
         results = {self.values[value] for value in node.outputs if value in self.values}
+        operands = {self.values.get(value) for value in node.inputs if value is not None}
+        if len(self.graph.nodes) == first and any(self.graph.nodes[i].op != "Const" for i in results - operands):
+            self.context.repeated += 1
         for index in sorted(results | set(range(first, len(self.graph.nodes)))):
             self.graph.came_from(index, origin)
 

@@ -24,6 +24,7 @@ class Context:
         fresh: names of unknown sizes.
         opaque: per opaque node, the operator and why it is not understood.
         decided: how many ``If`` nodes were replaced by one of their branches.
+        repeated: how many nodes compute what an earlier one computes.
         known: what symbols stand for, as far as an earlier reading of the model found out.
         forced: sizes that must be equal, with the node of the main graph that fails where they are not.
     """
@@ -33,6 +34,7 @@ class Context:
     fresh: Fresh = field(default_factory=Fresh)
     opaque: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     decided: int = 0
+    repeated: int = 0
     known: dict[str, Size] = field(default_factory=dict[str, Size])
     forced: list[tuple[int, Pair]] = field(default_factory=list[tuple[int, Pair]])
 

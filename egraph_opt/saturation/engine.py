@@ -100,8 +100,11 @@ class Engine:
                 lines.append(f"({'is_const' if node.op == 'Const' else 'dynamic'} (node {index}))")
             if index in self.problem.splats:
                 assert isinstance(type_, TensorType)
-                splat = self._splat_id(self.problem.splats[index], type_.dtype)
-                lines.append(f"(set (splat (node {index})) {splat})")
+                number = self.problem.splats[index]
+                lines.append(f"(set (splat (node {index})) {self._splat_id(number, type_.dtype)})")
+                if ("Fill", 0) in self.constructors and type_.dtype in FLOATS and type_.elements == 1:
+                    fill = self._term("Fill", (type_.shape, number, type_.dtype), ())
+                    lines.append(f"(union (node {index}) {fill})")  # so that rules can read the number
         self._run("\n".join(self._drain() + lines))
 
     def _term(self, op: str, attrs: Sequence[AttrValue], operands: Sequence[str]) -> str:
@@ -293,11 +296,14 @@ class Engine:
 
         node_class = {to_int(r.inputs[0]): number(r.output) for r in functions["node"].rows}
         tables: list[Table] = []
+        stored = {r.output for r in functions["Const_0"].rows}
         leaves = [(op, k) for op in LEAVES for k in range(64) if constructor(op, k) in functions]
         for op, arity in [*leaves, *self.constructors]:
             name = constructor(op, arity)
             params = len(operator(op).params) if op not in LEAVES else 1
             rows = functions[name].rows
+            if op == "Fill":  # a constant that the model has is not written anew
+                rows = [r for r in rows if r.output not in stored]
             attrs = [tuple(to_int(v) for v in r.inputs[:params]) for r in rows]
             operands = [tuple(number(v) for v in r.inputs[params:]) for r in rows]
             tables.append(Table(op, attrs, operands, [number(r.output) for r in rows]))

@@ -151,7 +151,8 @@ def problem_of(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collec
     found = {index: graph.splat(index) for index, node in enumerate(graph.nodes) if node.op == "Const"}
     splats = {index: number for index, number in found.items() if number is not None}
     within = tuple(map(frozenset, sides)) or (frozenset(range(len(graph.nodes))),)
-    matter = relevant(rules, {(node.op, len(node.operands)) for node in graph.nodes})
+    present = {(node.op, len(node.operands)) for node in graph.nodes}
+    matter = relevant(rules, present | ({("Fill", 0)} if splats else set()))
     return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, within, matter)
 
 

@@ -62,6 +62,13 @@ class Subject:
             self._splats[index] = self.graph.splat(index)
         return self._splats[index]
 
+    def filling(self, index: int) -> tuple[AttrValue, ...] | None:
+        """The attributes of the ``Fill`` that a stored constant of one float is equal to."""
+        type_, number = self.graph.types[index], self.splat(index)
+        if number is None or not isinstance(type_, TensorType) or type_.dtype not in FLOATS or type_.elements != 1:
+            return None
+        return type_.shape, number, type_.dtype
+
 
 Binding = tuple[dict[str, int], dict[str, AttrValue]]
 
@@ -105,10 +112,16 @@ def _match(subject: Subject, pattern: Pattern, index: int, binding: Binding) -> 
             return binding if float(np.array(value).astype(numpy_dtype(type_.dtype))) == splat else None
         case App(op, attrs, operands):
             node = graph.nodes[index]
-            if node.op != op or len(node.operands) != len(operands):
+            given = node.attrs
+            if op == "Fill" and node.op == "Const":  # a stored number counts as the operator that would make it
+                filling = subject.filling(index)
+                if filling is None:
+                    return None
+                given = filling
+            elif node.op != op or len(node.operands) != len(operands):
                 return None
             named = dict(binding[1])
-            for expression, value in zip(attrs, node.attrs, strict=True):
+            for expression, value in zip(attrs, given, strict=True):
                 wanted = named.setdefault(expression.text, value) if expression.is_name else expression.literal
                 if repr(wanted) != repr(value):
                     return None
