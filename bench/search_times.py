@@ -137,16 +137,16 @@ def _measured(imported: Imported, frozen: Frozen, answers: list[Extraction]) -> 
 
 def show(rows: list[Row]) -> None:
     console = Console(width=170)
-    table = Table("network", "nodes", "e-nodes", "stop", "start s", "saturate s", "price s", "extract s", "search s", "CPU s",
-                  "Tensat s", "TASO s", "gap", "status", title="Search times")  # fmt: skip
+    table = Table("network", "nodes", "e-nodes", "stop", "start s", "saturate s", "price s", "extract s", "search s",
+                  "CPU s", "Tensat s", "TASO s", "gap", "status", title="Search times")  # fmt: skip
     costs = Table("network", "before ms", "greedy ms", "exact ms", "greedy / exact", "measured: before", "greedy",
                   "exact", title="Greedy against exact")  # fmt: skip
     for r in rows:
         published = NETWORKS[r.network].published
         table.add_row(
             r.network, str(r.nodes), str(r.enodes), r.stop, f"{r.start:.2f}", f"{r.saturate:.2f}", f"{r.price:.2f}",
-            f"{r.exact_s:.2f}", f"{r.search:.2f}", f"{r.cpu:.2f}", str(TENSAT.get(published, "")), str(TASO.get(published, "")),
-            f"{r.gap:.3%}", r.status,
+            f"{r.exact_s:.2f}", f"{r.search:.2f}", f"{r.cpu:.2f}",
+            str(TENSAT.get(published, "")), str(TASO.get(published, "")), f"{r.gap:.3%}", r.status,
         )  # fmt: skip
         shown = [f"{s * 1e3:.3f}" for s in r.measured] if r.measured else [""] * 3
         costs.add_row(r.network, f"{r.before * 1e3:.4f}", f"{r.greedy * 1e3:.4f}", f"{r.exact * 1e3:.4f}",
