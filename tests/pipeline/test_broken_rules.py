@@ -82,6 +82,17 @@ def test_a_rule_that_only_unites_classes_is_named(tools: Any) -> None:
 
 
 @pytest.mark.usefixtures("no_gates")
+@pytest.mark.parametrize("wrong", [False, True])
+def test_where_estimates_decide_others_are_drawn_only_if_the_best_is_refused(wrong: bool, tools: Any) -> None:
+    model = tools.parse(MODELS["dropped operator"].replace("y = Relu(b)", "c = Relu(b) y = Relu(c)"))
+    right = rule("right", "Relu(Relu(x))", "Relu(x)", family="right")
+    cheaper = rule("wrong", "Sigmoid(Relu(x))", "Neg(x)", family="wrong")
+    result = tools.optimize(model, rules=(right, cheaper) if wrong else (right,), target="analytic")
+    assert [n.op_type for n in result.model.graph.node] == ["Relu", "Sigmoid", "Relu"]
+    assert (len(result.report.candidates) > 1) == wrong
+
+
+@pytest.mark.usefixtures("no_gates")
 def test_exit_5_and_the_original_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tools: Any
 ) -> None:
