@@ -7,7 +7,7 @@ process, and seconds are those of the optimization alone, without imports. Anoth
 same signature, same values at both levels of ONNX Runtime), and a third one races all results of a model that are
 good against the original in ONNX Runtime at its highest level: one thread, random order, warm-up, fastest tenth of the
 samples, A/A control. What is done is kept, a line each, in DIR/results.jsonl: the same command goes on where it was
-stopped. DIR/peers.json and DIR/peers.svg are made from that at the end.
+stopped. DIR/peers.json and the plot (peers.svg, peers.png) are made from that at the end.
 
 ``--small`` leaves out the light models but SqueezeNet and ShuffleNet, the slow DNSMOS models, magika and
 basic-pitch, and packs without a mark; else only models of hundreds of megabytes are left out.
@@ -201,7 +201,8 @@ def main() -> None:
     rows = table(run(bench, chosen, tools, latency=not arguments.no_latency), chosen, tools)
     (arguments.out / "peers.json").write_text(json.dumps(rows, indent=1) + "\n")
     show(rows, tools)
-    write_plot(rows, tools, arguments.out / "peers.svg")
+    for kind in ("svg", "png"):
+        write_plot(rows, tools, arguments.out / f"peers.{kind}")
 
 
 if __name__ == "__main__":
