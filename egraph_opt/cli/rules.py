@@ -155,7 +155,7 @@ def _checked(rules: list[Rule], seed: int, cases: int, jobs: int) -> Iterator[tu
     """Each rule, what the gates say of it, and what is wrong with its recorded proof, if anything."""
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else nullcontext() as pool:
         check = partial(_check_one, seed=seed, cases=cases)
-        found = pool.map(check, rules, chunksize=16) if pool else map(check, rules)
+        found = pool.map(check, rules, chunksize=4) if pool else map(check, rules)
         for rule, (verdict, broken) in zip(rules, found, strict=True):
             yield rule, verdict, broken
 

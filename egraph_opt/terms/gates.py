@@ -220,6 +220,8 @@ def _same_bits(a: Array, b: Array) -> bool:
 
 def _difference(a: Array, b: Array) -> float:
     """Largest difference relative to the scale of a; infinities and NaNs must coincide."""
+    if np.array_equal(a, b):  # most are, and this is quicker
+        return 0.0
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     finite = np.isfinite(a)
     if not np.array_equal(finite, np.isfinite(b)):

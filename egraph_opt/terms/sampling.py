@@ -6,20 +6,21 @@ shapes that broadcast, groups, strides, paddings and axes all occur unless a con
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from egraph_opt.ir import AttrValue, TensorType, Type
-from egraph_opt.ops import IllTyped, Operator, operator
+from egraph_opt.ops import IllTyped, Operator, Sample, operator
 from egraph_opt.terms.equation import Equation
 from egraph_opt.terms.expressions import Undefined, evaluate, names_in
+from egraph_opt.terms.facts import Fact, facts_of, fitted
 from egraph_opt.terms.pattern import App, Expr, Number, Pattern, Var, walk
 
 Rng = np.random.Generator
-ATTEMPTS = 12_000
-"""Draws before a case is given up: shapes that four tensors have to agree on come up once in about a thousand."""
+ATTEMPTS = 4_000
+"""Draws before a case is given up: where no condition says how shapes agree, some fit once in a few hundred."""
 
 
 @dataclass
@@ -51,7 +52,7 @@ def draw(
     rule: Equation, rng: Rng, attempts: int = ATTEMPTS, tensors: Mapping[str, TensorType] | None = None
 ) -> Case | None:
     """A random case of the rule, or ``None`` when the conditions never held. ``tensors``: types that are given."""
-    return Sampler(rule).draw(rng, attempts, tensors)
+    return Sampler(rule, (tensors or {}).keys()).draw(rng, attempts, tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,11 @@ class _Node:
         names: names of attributes that are names, ``""`` for the others.
         leaves: per operand the name of a tensor, or ``""``.
         children: per operand its node, if it is an operator.
-        numbers: per operand the key of a literal in ``Case.numbers``, or 0.
+        late: per operand whether it is drawn after the others: it is element-wise on a tensor that has no type before.
         preserves: per operand the tensor whose type it has: a child that is element-wise on one tensor.
+        numbers: per operand the key of a literal in ``Case.numbers``, or 0.
+        first: its tensors that its attributes depend on, by a condition.
+        conditions: those that can be answered when it is drawn, and not before.
     """
 
     declared: Operator
@@ -72,27 +76,63 @@ class _Node:
     names: tuple[str, ...]
     leaves: tuple[str, ...]
     children: tuple[_Node | None, ...]
-    numbers: tuple[int, ...]
+    late: tuple[bool, ...]
     preserves: tuple[str, ...]
+    numbers: tuple[int, ...]
+    first: frozenset[str]
+    conditions: tuple[str, ...]
 
 
 class Sampler:
     """Draws cases of one rule; what the rule says is looked up once."""
 
-    def __init__(self, rule: Equation) -> None:
-        self.nodes = tuple(_node(p) for p in rule.lhs)
-        self.conditions = rule.conditions
+    def __init__(self, rule: Equation, given: Set[str] = frozenset()) -> None:
+        self.facts = facts_of(rule)
         self.computed = sorted({e.text for q in rule.rhs for p in walk(q) if isinstance(p, App) for e in p.attrs})
-        self.given = _equations(rule)
+        self.waiting = list(rule.conditions)  # those that are left when all nodes are made read the type of a root
+        known = set(given)
+        self.nodes = tuple(self._node(p, known) for p in rule.lhs)
+
+    def _node(self, pattern: Pattern, known: set[str]) -> _Node:
+        """The node of a pattern. Nodes are made in the order in which they are drawn; ``known`` is drawn before."""
+        assert isinstance(pattern, App)
+        operands = pattern.operands
+        preserves = tuple(_preserved(o) for o in operands)
+        late = tuple(bool(name) and name not in known for name in preserves)
+        children: list[_Node | None] = [None] * len(operands)
+        for index in sorted(range(len(operands)), key=late.__getitem__):
+            operand = operands[index]
+            if isinstance(operand, App):
+                children[index] = self._node(operand, known)
+        names = tuple(e.text if e.is_name else "" for e in pattern.attrs)
+        leaves = tuple(o.name if isinstance(o, Var) else "" for o in operands)
+        reads = {r for name in names if name not in known for f in self.facts.get(name, ()) for r in f.reads}
+        first = frozenset(reads & set(leaves) - known)
+        known.update(names, leaves)
+        ready = tuple(c for c in self.waiting if names_in(c) <= known)
+        self.waiting = [c for c in self.waiting if c not in ready]
+        return _Node(
+            operator(pattern.op),
+            tuple(e.literal if e.is_literal else _UNKNOWN for e in pattern.attrs),  # type: ignore[misc]
+            names,
+            leaves,
+            tuple(children),
+            late,
+            preserves,
+            tuple(id(o) if isinstance(o, Number) else 0 for o in operands),
+            first,
+            ready,
+        )
 
     def draw(self, rng: Rng, attempts: int = ATTEMPTS, tensors: Mapping[str, TensorType] | None = None) -> Case | None:
         """A random case, or ``None`` when the conditions never held. ``tensors``: types that are given."""
         for _ in range(attempts):
-            case = Case(dict(tensors or {}))
+            attempt = _Attempt(self.facts, rng, Case(dict(tensors or {})))
+            case = attempt.case
             try:
-                case.roots = tuple(self._type(node, case, rng) for node in self.nodes)
+                case.roots = tuple(attempt.node(node) for node in self.nodes)
                 environment = case.environment
-                if all(evaluate(condition, environment) for condition in self.conditions):
+                if all(evaluate(condition, environment) for condition in self.waiting):
                     for text in self.computed:  # a rule does not apply where an attribute that it computes is undefined
                         evaluate(text, environment)
                     return case
@@ -100,69 +140,95 @@ class Sampler:
                 continue
         return None
 
-    def _type(self, node: _Node, case: Case, rng: Rng) -> Type:
+
+class _Attempt:
+    """One attempt at a case: it is drawn bottom-up, and as conditions say."""
+
+    def __init__(self, facts: Mapping[str, Sequence[Fact]], rng: Rng, case: Case) -> None:
+        self.facts, self.rng, self.case = facts, rng, case
+        self.known: dict[str, AttrValue | TensorType] = dict(case.tensors)
+
+    def node(self, node: _Node) -> Type:
         """The type of a node, with everything below it drawn."""
-        tensors = case.tensors
-        # an element-wise operator of a tensor that has no type yet: its surroundings may choose one
-        late = [bool(name) and name not in tensors for name in node.preserves]
-        inner: list[Type | None] = [
-            self._type(child, case, rng) if child is not None and not wait else tensors.get(leaf)
-            for leaf, child, wait in zip(node.leaves, node.children, late, strict=True)
+        inner = [
+            self.node(child) if child is not None and not late else None
+            for child, late in zip(node.children, node.late, strict=True)
         ]
-        attrs = self._attributes(node, case)
-        # attributes whose value is None are given: operators take None for "draw one", so those are put back afterwards
-        asked = [None if a is _UNKNOWN else a for a in attrs]
-        sample = node.declared.complete(rng, asked, inner)  # type: ignore[arg-type]
+        asked, sample = self._completed(node, inner)
+        if not node.first <= self.known.keys():
+            for name, type_ in zip(node.leaves, sample.types, strict=True):
+                if name in node.first:
+                    self._tensor(name, type_)
+            asked, sample = self._completed(node, inner)
+        chosen = [self._attribute(*each) for each in zip(node.names, asked, sample.attrs, strict=True)]
+        types = [self._operand(node, index, type_) for index, type_ in enumerate(sample.types)]
+        made = node.declared.infer(tuple(chosen), types)  # type: ignore[arg-type]
+        if not all(evaluate(condition, self.known) for condition in node.conditions):
+            raise Rejected
+        return made
+
+    def _completed(self, node: _Node, inner: Sequence[Type | None]) -> tuple[list[AttrValue], Sample]:
+        """What of the attributes of a node is known, and a sample with that and with the types that are known."""
+        asked = list(node.known)
+        for index, name in enumerate(node.names):
+            if name:
+                asked[index] = self.known[name] if name in self.known else self._determined(name, asked[index])  # type: ignore[assignment]
+        tensors = self.case.tensors
+        types = [
+            type_ or tensors.get(leaf or preserved)
+            for type_, leaf, preserved in zip(inner, node.leaves, node.preserves, strict=True)
+        ]
+        # attributes whose value is None are given: operators take None for "draw one"
+        sample = node.declared.complete(self.rng, [None if a is _UNKNOWN else a for a in asked], types)  # type: ignore[arg-type]
         if sample is None:
             raise Rejected
+        return asked, sample
+
+    def _attribute(self, name: str, asked: AttrValue, drawn: AttrValue) -> AttrValue:
+        """The value of an attribute: as it was asked for, else as a condition says, else as drawn."""
         # an operator may write a number that it was given in its own way (1 as 1.0)
-        chosen = tuple(
-            new if old is _UNKNOWN or (old is not None and new == old) else old
-            for old, new in zip(attrs, sample.attrs, strict=True)
-        )
-        for name, value in zip(node.names, chosen, strict=True):
-            if name and case.attributes.setdefault(name, value) != value:
-                raise Rejected
-        types: list[Type] = []
-        for index, type_ in enumerate(sample.types):
-            if late[index]:
-                tensors.setdefault(node.preserves[index], type_)
-                child = node.children[index]
-                assert child is not None
-                types.append(self._type(child, case, rng))
-            elif node.leaves[index]:
-                types.append(tensors.setdefault(node.leaves[index], type_))
-            elif node.numbers[index]:
-                types.append(case.numbers.setdefault(node.numbers[index], type_))
-            else:
-                types.append(type_)
-        return node.declared.infer(chosen, types)  # type: ignore[arg-type]
+        value = drawn if asked is _UNKNOWN or (asked is not None and drawn == asked) else asked
+        if not name:
+            return value
+        if asked is _UNKNOWN and name in self.facts:
+            self.known[name] = value
+            value = self._determined(name, value)
+        if self.case.attributes.setdefault(name, value) != value:
+            raise Rejected
+        self.known[name] = self.case.attributes[name]
+        return value
 
-    def _attributes(self, node: _Node, case: Case) -> list[AttrValue]:
-        """Attributes that are literals, that have been drawn, or that a condition determines; else ``_UNKNOWN``."""
-        values = list(node.known)
-        for index, name in enumerate(node.names):
-            if name in case.attributes:
-                values[index] = case.attributes[name]
-            elif name in self.given:
-                text = self.given[name]
-                if names_in(text) <= {*case.attributes, *case.tensors}:
-                    values[index] = evaluate(text, case.environment)
-        return values
+    def _determined(self, name: str, otherwise: AttrValue) -> AttrValue:
+        """The value of an attribute that conditions determine by what is known."""
+        for fact in self.facts.get(name, ()):
+            if fact.reads <= self.known.keys():
+                return evaluate(fact.value, self.known)
+        return otherwise
 
+    def _operand(self, node: _Node, index: int, drawn: Type) -> Type:
+        """The type of an operand of a node, for which ``drawn`` would fit."""
+        if node.late[index]:
+            self._tensor(node.preserves[index], drawn)
+            child = node.children[index]
+            assert child is not None
+            return self.node(child)
+        if node.leaves[index]:
+            return self._tensor(node.leaves[index], drawn)
+        if node.numbers[index]:
+            assert isinstance(drawn, TensorType)
+            return self.case.numbers.setdefault(node.numbers[index], drawn)
+        return drawn
 
-def _node(pattern: Pattern) -> _Node:
-    assert isinstance(pattern, App)
-    operands = pattern.operands
-    return _Node(
-        operator(pattern.op),
-        tuple(e.literal if e.is_literal else _UNKNOWN for e in pattern.attrs),  # type: ignore[misc]
-        tuple(e.text if e.is_name else "" for e in pattern.attrs),
-        tuple(o.name if isinstance(o, Var) else "" for o in operands),
-        tuple(_node(o) if isinstance(o, App) else None for o in operands),
-        tuple(id(o) if isinstance(o, Number) else 0 for o in operands),
-        tuple(_preserved(o) for o in operands),
-    )
+    def _tensor(self, name: str, drawn: Type) -> TensorType:
+        """The type of a tensor: ``drawn`` as far as conditions say nothing else, if it has none yet."""
+        found = self.case.tensors.get(name)
+        if found is None:
+            assert isinstance(drawn, TensorType)
+            facts = self.facts.get(name)
+            shape = fitted(drawn.shape, facts, self.known, self.rng) if facts else drawn.shape
+            found = drawn if shape == drawn.shape else TensorType(drawn.dtype, shape)
+            self.case.tensors[name] = self.known[name] = found
+        return found
 
 
 def _preserved(pattern: Pattern) -> str:
@@ -197,14 +263,6 @@ def attribute_values(attrs: tuple[Expr, ...], case: Case) -> tuple[AttrValue, ..
         return tuple(e.literal for e in attrs)
     environment = case.environment
     return tuple(e.literal if e.is_literal else evaluate(e.text, environment) for e in attrs)
-
-
-def _equations(rule: Equation) -> dict[str, str]:
-    """Attributes that a condition ``name == expression`` determines: drawing them at random would hardly ever fit."""
-    sides = [tuple(part.strip() for part in c.split("==")) for c in rule.conditions if c.count("==") == 1]
-    return {
-        s[0]: s[1] for s in sides if s[0] in rule.attributes and names_in(s[1]) <= {*rule.tensors, *rule.attributes}
-    }
 
 
 _UNKNOWN = object()

@@ -23,6 +23,8 @@ CASES = 240
 """Cases that conditions are learned from."""
 ENOUGH = 8
 """Positive cases without which nothing is learned."""
+HOPELESS = 16
+"""Draws without a case after which no more are made."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ def learn_conditions(equation: Equation, *, seed: int = 0, cases: int = CASES) -
     sampler, gate = Sampler(equation), Gate(equation)
     positive: list[Environment] = []
     negative: list[Environment] = []
-    for _ in range(cases):
+    for number in range(cases):
+        if number == HOPELESS and not positive and not negative:
+            break
         case = sampler.draw(rng, attempts=300)
         if case is not None:
             (positive if gate.holds(case, rng) else negative).append(case.environment)

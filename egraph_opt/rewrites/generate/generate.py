@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from egraph_opt.axioms import all_axioms
 from egraph_opt.rewrites.artefact import rules_from_text, rules_to_text
@@ -104,48 +105,60 @@ def generate(
         axioms: also read the axioms as rules, where no world found the same.
         on_progress: called with a world and its number of rules when it is finished.
     """
+    readings = list(directed_axioms()) if axioms else []
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else Here() as pool:
-        exploration = _Exploration(worlds, pool, seed, work)
-        exploration.start()
-        # readings wait for nothing: they fill the processes while the first world is explored alone
-        readings = list(directed_axioms()) if axioms else []
-        parts = [readings[i : i + TOGETHER] for i in range(0, len(readings), TOGETHER)]
-        passed = [pool.submit(_admitted, part) for part in parts]
+        exploration = _Exploration(worlds, readings, pool, jobs, seed, work)
         for made in exploration:
             if on_progress:
                 on_progress(made.stages[0].world, len(made.rules))
         made = _together([exploration.done[w.name] for w in worlds], pool)
         if axioms:
-            _read_axioms(made, readings, [rule for part in passed for rule in part.result()])
+            _read_axioms(made, readings, [rule for part in exploration.admitted for rule in part.result()])
     return made
 
 
 class _Exploration:
-    """Worlds in processes: each starts when those that it builds on are done, the longest first."""
+    """Worlds in processes: each starts when those that it builds on are done, the longest first. Readings of axioms
+    wait for nothing: they fill processes that no world needs, and those left run beside what one process does alone."""
 
-    def __init__(self, worlds: Sequence[World], pool: Executor, seed: int, work: Path | None) -> None:
+    def __init__(
+        self, worlds: Sequence[World], readings: Sequence[Rule], pool: Executor, jobs: int, seed: int, work: Path | None
+    ) -> None:
         self.waiting = sorted(worlds, key=lambda w: -w.seconds)
         self.names = {w.name for w in worlds}
-        self.pool, self.seed, self.work = pool, seed, work
+        self.pool, self.jobs, self.seed, self.work = pool, jobs, seed, work
         self.running: set[Future[Generation]] = set()
         self.done: dict[str, Generation] = {}
+        self.parts = [readings[i : i + TOGETHER] for i in range(0, len(readings), TOGETHER)]
+        self.admitted: list[Future[list[Rule | None]]] = []
 
-    def start(self) -> None:
-        """Starts every world that waits for nothing."""
+    def _start(self) -> None:
+        """Starts every world that waits for nothing, and readings while processes have no work."""
         ready = [w for w in self.waiting if all(a in self.done for a in w.after if a in self.names)]
         self.waiting = [w for w in self.waiting if w not in ready]
         for world in ready:
             known = tuple(r for a in world.after if a in self.done for r in self.done[a].rules)
             self.running.add(self.pool.submit(explore, world, known, self.seed, self.work))
+        idle = self.jobs - len(self.running) - sum(not part.done() for part in self.admitted)
+        self._read(max(idle, 0) if self.running else len(self.parts))
+
+    def _read(self, count: int) -> None:
+        """Starts some more readings."""
+        self.admitted += [self.pool.submit(_admitted, part) for part in self.parts[:count]]
+        self.parts = self.parts[count:]
 
     def __iter__(self) -> Iterator[Generation]:
         """Worlds as they are finished."""
+        self._start()
         while self.running:
-            finished, self.running = wait(self.running, return_when=FIRST_COMPLETED)
-            for made in (future.result() for future in finished):
+            busy: list[Future[Any]] = [*self.running, *(part for part in self.admitted if not part.done())]
+            wait(busy, return_when=FIRST_COMPLETED)
+            for future in [world for world in self.running if world.done()]:
+                self.running.remove(future)
+                made = future.result()
                 self.done[made.stages[0].world] = made
                 yield made
-            self.start()
+            self._start()
 
 
 def explore(world: World, known: Sequence[Rule], seed: int, work: Path | None = None) -> Generation:

@@ -30,8 +30,9 @@ from egraph_opt.rewrites.prove.terms import (
     substitute,
     term_of,
 )
-from egraph_opt.terms import Case, Equation, draw
+from egraph_opt.terms import Case, Equation
 from egraph_opt.terms.expressions import Undefined, evaluate
+from egraph_opt.terms.sampling import Sampler
 
 Values = tuple[AttrValue, ...]
 Environment = dict[str, AttrValue | TensorType]
@@ -51,7 +52,8 @@ class World:
             Untyped: nothing fits the equation's left side and conditions.
         """
         rng = np.random.default_rng([seed, *equation.equation.encode(), *"".join(equation.when).encode()])
-        drawn = [draw(equation, rng) for _ in range(cases)]
+        sampler = Sampler(equation)
+        drawn = [sampler.draw(rng) for _ in range(cases)]
         found = [case for case in drawn if case is not None]
         if not found:
             raise Untyped(f"{equation.name}: no shapes fit its left side and conditions")
