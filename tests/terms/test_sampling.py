@@ -14,6 +14,7 @@ from egraph_opt.rewrites.rule import rule
 from egraph_opt.terms import Case, check_equation
 from egraph_opt.terms.expressions import Environment, Undefined, evaluate
 from egraph_opt.terms.facts import facts_of, fitted
+from egraph_opt.terms.gates import Gate
 from egraph_opt.terms.sampling import Sampler
 
 RULES = {r.name: r for r in all_rules("thorough")}
@@ -106,3 +107,20 @@ def test_a_rule_that_lacks_a_condition_is_still_refused(name: str) -> None:
     """Mended draws must show what is wrong: without any of its conditions no such rule holds."""
     loose = dataclasses.replace(RULES[name], when=(), float_class="drops-nonfinite")
     assert not check_equation(loose).passed
+
+
+def test_parts_of_two_ranks_are_drawn_where_only_slices_of_shapes_agree() -> None:
+    """Two slices of shapes agree for (2, 2, n) and (2, 2) too; nothing but a condition on ranks keeps those apart."""
+    law = RULES["matmul-of-column-blocks-reversed"]
+    assert "rank(y) == rank(z)" in law.when
+    loose = dataclasses.replace(law, when=tuple(c for c in law.when if c != "rank(y) == rank(z)"))
+    types = {
+        "x": TensorType("float64", (2, 3, 2)),
+        "y": TensorType("float64", (2, 2, 5)),
+        "z": TensorType("float64", (2, 2)),
+    }
+    rng = np.random.default_rng(0)
+    case = Sampler(loose, types.keys()).draw(rng, 100, types)
+    assert case is not None
+    assert not Gate(loose).holds(case, rng)
+    assert Sampler(law, types.keys()).draw(rng, 100, types) is None
