@@ -1,6 +1,6 @@
 """The laws that people expect of an optimizer, each as a small model: which of them the shipped rules derive.
 
-    python bench/laws.py [--only NAME,NAME] [--effort thorough] [--json FILE]
+    python bench/laws.py [--only NAME,NAME] [--json FILE]
 
 A law is a graph spelled out, and the operators that should be left of it. Each graph goes through ``optimize`` with the
 operation-counting costs of ``--target analytic`` (where a law does not pay there, it is written in the direction that
@@ -78,10 +78,10 @@ def operators(model: onnx.ModelProto) -> str:
     return ", ".join(f"{n} {op}" if n > 1 else op for op, n in sorted(counts.items())) or "nothing"
 
 
-def derive(law: Law, effort: str) -> Row:
+def derive(law: Law) -> Row:
     """Optimizes the graph of a law."""
     model = build(law)
-    result = egraph_opt.optimize(model, target="analytic", numerics=law.numerics, effort=effort)
+    result = egraph_opt.optimize(model, target="analytic", numerics=law.numerics, effort=law.effort)
     assert isinstance(result.model, onnx.ModelProto)
     after = operators(result.model)
     return Row(law.name, law.family, operators(model), after, after == law.goal, tuple(result.report.rules))
@@ -91,11 +91,10 @@ def main() -> None:
     """Prints the table; exit 1 where a law is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="names or families, separated by commas")
-    parser.add_argument("--effort", default="standard", choices=("standard", "thorough"))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     chosen = {name for name in options.only.split(",") if name}
-    rows = [derive(law, options.effort) for law in LAWS if not chosen or {law.name, law.family} & chosen]
+    rows = [derive(law) for law in LAWS if not chosen or {law.name, law.family} & chosen]
     table = Table(title="Laws", box=None)
     for column in ("law", "before", "after", "rules"):
         table.add_column(column)

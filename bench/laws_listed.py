@@ -16,7 +16,7 @@ class Law:
         body: statements; the output is ``y``.
         goal: what should be left, as ``laws.operators`` says it.
         weights: shapes of random weights; ``constants`` are given.
-        numerics: the rules that are allowed.
+        numerics, effort: the rules that are loaded.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Law:
     weights: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     constants: Mapping[str, object] = field(default_factory=dict[str, object])
     numerics: Literal["exact", "standard", "fast"] = "standard"
+    effort: Literal["standard", "thorough"] = "standard"
     opset: int = 20
 
 
@@ -166,7 +167,7 @@ LAWS = (
     Law("sum-of-convolutions", "convolutions", IMAGE, "a = Conv(x, w, b) c = Conv(x, v, d) y = Add(a, c)", "Conv",
         {**KERNELS, "v": (8, 8, 3, 3)}),
     Law("pointwise-chain", "convolutions", IMAGE, "a = Conv(x, v, d) y = Conv(a, u)", "Conv",
-        {**KERNELS, "u": (8, 8, 1, 1)}),
+        {**KERNELS, "u": (8, 8, 1, 1)}, effort="thorough"),
     # movement
     Law("reshapes", "movement", X, "a = Reshape(x, first) c = Reshape(a, second) y = Relu(c)", "Relu, Reshape",
         constants={"first": [2, 48], "second": [12, 8]}),

@@ -99,7 +99,10 @@ def _bounds() -> tuple[Rule, ...]:
     for op, clip in (("Max", "Clip(x, min=e, max=None)"), ("Min", "Clip(x, min=None, max=e)")):
         for place, operands in (("", f"x, {_EPSILON}"), ("-first", f"{_EPSILON}, x")):
             name = f"{op.lower()}-of-number{place}"
-            made.append(_is(name, f"{op}({operands})", clip, _SAME, family="clip"))  # which zero, is open
+            # a bound of 0 is Relu's; which of the two zeros comes out is open
+            made.append(_is(name, f"{op}({operands})", clip, "e != 0.0", _SAME, family="clip"))
+    for name, lhs in (("max-of-zero", "Max(x, 0)"), ("max-of-zero-first", "Max(0, x)")):
+        made.append(_is(name, lhs, "Relu(x)", _SAME, family="clip"))
     for function in _NEVER_NEGATIVE:
         op = function.partition("(")[0]
         source = f"the range of {op}"

@@ -156,6 +156,7 @@ def _pointwise() -> tuple[Rule, ...]:
             *(f"const({n})" for n in "bc" if n in first + second),
             float_class="overflow-risk",
             family="pointwise-chain",
+            effort="thorough",  # products of weights bring in all rules of matrices
         )
         for name, (first, second, joined) in biases.items()
     )
