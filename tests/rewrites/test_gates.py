@@ -12,7 +12,7 @@ from egraph_opt.rewrites import LEVELS, Rule, rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 from egraph_opt.rewrites.validation import RECORDS, admit, fingerprint, recorded
 from egraph_opt.terms.expressions import ExpressionError, Undefined, compile_expression, evaluate
-from egraph_opt.terms.gates import check_equation, numeric, parts
+from egraph_opt.terms.gates import check_equation, least_class, numeric, parts
 from egraph_opt.terms.pattern import PatternError, parse
 from egraph_opt.terms.program import Program
 from egraph_opt.terms.sampling import draw
@@ -239,3 +239,28 @@ def test_skip_and_only() -> None:
     assert select_rules(every, only=[family], skip=[family]) == ()
     with pytest.raises(UsageError, match="no-such-rule"):
         select_rules(every, skip=["no-such-rule"])
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "least"),
+    [
+        ("MatMul(Transpose(x, perm=(1, 0)), Transpose(y, perm=(1, 0)))", "Transpose(MatMul(y, x), perm=(1, 0))", False),
+        ("Concat(MatMul(x, w), MatMul(y, w), axis=0)", "MatMul(Concat(x, y, axis=0), w)", False),
+        ("Relu(MatMul(x, w))", "MatMul(x, w)", True),
+        ("ReduceSum(Neg(Neg(x)), axes=a, keepdims=k)", "ReduceSum(x, axes=a, keepdims=k)", False),
+        ("Transpose(Transpose(x, perm=p), perm=q)", "Transpose(x, perm=compose(p, q))", True),
+    ],
+)
+def test_sums_over_other_operands_are_never_exact(lhs: str, rhs: str, least: bool) -> None:
+    """In which order a product adds up is the runtime's choice: bits that agree here may differ elsewhere."""
+    law = rule("law", lhs, rhs, float_class="exact")
+    assert (least_class(law) == "exact") == least
+    if not least:
+        verdict = check_equation(law)
+        assert not verdict.passed
+        assert "float class" in verdict.reason
+
+
+def test_no_rule_that_ships_says_exact_where_sums_may_differ() -> None:
+    for law in all_rules("thorough"):
+        assert law.float_class != "exact" or least_class(law) == "exact", law.name
