@@ -264,3 +264,10 @@ def test_sums_over_other_operands_are_never_exact(lhs: str, rhs: str, least: boo
 def test_no_rule_that_ships_says_exact_where_sums_may_differ() -> None:
     for law in all_rules("thorough"):
         assert law.float_class != "exact" or least_class(law) == "exact", law.name
+
+
+def test_signs_of_zeros_are_bits() -> None:
+    """x + -x is +0, and its negation -0: seen on values that cancel."""
+    verdict = check_equation(rule("law", "Add(Neg(x), Neg(y))", "Neg(Add(x, y))", float_class="exact"))
+    assert not verdict.passed
+    assert "reassociate" in verdict.reason
