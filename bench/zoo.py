@@ -7,7 +7,7 @@ random order, CPU time of one thread. A ratio is the geometric mean of the races
 their logarithms); "A/A" is how far the original differs from itself at most. Peers are optional packages (``pip install
 onnxsim onnxslim``); one that is missing or fails is shown as such. "sizes" are the numbers at which the result was
 verified, per symbolic size. Below: whether the marks are reached, and how well the sum of operator costs tells how long
-a model takes and what a change gains (Spearman's rho).
+a model takes (Spearman's rho).
 """
 
 from __future__ import annotations

@@ -89,8 +89,16 @@ def _read(model: onnx_ir.Model, source: onnx_ir.Model, known: dict[str, Size]) -
         input_types[name] = context.resolved(input_type(like))
         reader.define(value, reader.graph.add("Input", (name,), (), input_types[name]))
     graph = reader.read(source.graph)
-    counts = (context.decided, context.repeated)
-    imported = Imported(model, graph, opset, tuple(context.opaque), input_types, source, *counts)
+    imported = Imported(
+        model,
+        graph,
+        opset,
+        tuple(context.opaque),
+        input_types,
+        source,
+        decided=context.decided,
+        repeated=context.repeated,
+    )
     live = set(graph.live())  # a node that nothing reads need not run
     return imported, solve([pair for index, pair in context.forced if index in live], known)
 
