@@ -1,6 +1,6 @@
 """Rules: what they say, where they hold, why they are believed, and their egglog program."""
 
-from egraph_opt.rewrites.emit import Constructor, Program, Question, constructor, declare, emit
+from egraph_opt.rewrites.emit import Constructor, Question, constructor, declare, emit
 from egraph_opt.rewrites.relevant import relevant
 from egraph_opt.rewrites.rule import LEVELS, Effort, Numerics, Rule, rule
 
@@ -9,7 +9,6 @@ __all__ = [
     "Constructor",
     "Effort",
     "Numerics",
-    "Program",
     "Question",
     "Rule",
     "constructor",

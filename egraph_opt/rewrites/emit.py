@@ -96,31 +96,38 @@ def answer(
 
 
 @dataclass(frozen=True)
-class Program:
-    """The emitted rules: egglog text (without constructors), the questions in it, and the literals that it compares
-    with."""
+class Emitted:
+    """One rule as egglog text.
 
-    text: str
-    questions: tuple[Question, ...]
-    constructors: frozenset[Constructor]
-    literals: tuple[float, ...]
+    Attributes:
+        find: finds its matches; where it asks nothing, also applies them.
+        found: the relation of its matches, empty where it asks nothing. ``act`` is needed once this has a row.
+        act: asks about matches, and applies the rule where the answer allows it.
+        makes: constructors that must be declared before the part that applies the rule.
+    """
+
+    find: str
+    found: str
+    act: str
+    question: Question | None
+    makes: frozenset[Constructor]
 
 
-def emit(rules: Sequence[Rule], ids: Interner) -> Program:
-    """The egglog program of ``rules``; rule k claims under the number k."""
-    literals = Interner()
-    emitters = [_Emitter(rule, number, ids, literals) for number, rule in enumerate(rules)]
-    text = "\n".join(line for emitter in emitters for line in emitter.lines())
-    relations = "\n".join(
-        f"(relation literal_{i} (i64)) (relation is_literal_{i} (T))\n"
-        f"(rule ((= s (splat e)) (literal_{i} s)) ((is_literal_{i} e)) :ruleset types)"
-        for i in range(len(literals))
-    )
-    return Program(
-        f"{relations}\n{text}\n",
-        tuple(e.question for e in emitters if e.question is not None),
-        frozenset(c for e in emitters for c in e.constructors()),
-        tuple(float(str(v)) for v in literals.values),
+def emit(rule: Rule, number: int, ids: Interner, literals: Interner) -> Emitted:
+    """The egglog text of ``rule``, which claims under ``number``. The literals that it compares with must have been
+    declared."""
+    emitter = _Emitter(rule, number, ids, literals)
+    if emitter.question is None:
+        return Emitted(emitter.direct(), "", "", None, emitter.makes())
+    find, act = emitter.asking(emitter.question)
+    return Emitted(find, f"match_{number}", act, emitter.question, emitter.makes())
+
+
+def declare_literal(number: int) -> str:
+    """Relations of the literal ``number``: the splats that equal it (to be filled in), and the classes."""
+    return (
+        f"(relation literal_{number} (i64)) (relation is_literal_{number} (T))\n"
+        f"(rule ((= s (splat e)) (literal_{number} s)) ((is_literal_{number} e)) :ruleset types)"
     )
 
 
@@ -172,20 +179,18 @@ class _Emitter:
         self.right = [self._right(pattern) for pattern in rule.rhs]
         self.question = self._question()
 
-    def constructors(self) -> set[Constructor]:
-        apps = [p for q in (*self.rule.lhs, *self.rule.rhs) for p in walk(q) if isinstance(p, App)]
+    def makes(self) -> frozenset[Constructor]:
+        apps = [p for q in self.rule.rhs for p in walk(q) if isinstance(p, App)]
         numbers = any(isinstance(p, Number) for q in self.rule.rhs for p in walk(q))
-        return {(a.op, len(a.operands)) for a in apps} | ({("Fill", 0)} if numbers else set())
+        return frozenset((a.op, len(a.operands)) for a in apps) | ({("Fill", 0)} if numbers else frozenset())
 
-    def lines(self) -> Iterator[str]:
-        rule, k, facts = self.rule, self.number, " ".join(self.facts)
-        actions = " ".join(f"(let r{i} {term}) (claim e{i} r{i} {k})" for i, term in enumerate(self.right))
-        if len(rule.rhs) == 1 and isinstance(rule.rhs[0], Var):
-            actions += f" (subsume {self.left[0]})"
-        if self.question is None:
-            yield f'(rule ({facts}) ({actions}) :ruleset apply :name "{rule.name}")'
-            return
-        asked = self.question
+    def direct(self) -> str:
+        """The rule of egglog, where nothing has to be asked."""
+        return f'(rule ({" ".join(self.facts)}) ({self._actions()}) :ruleset apply :name "{self.rule.name}")'
+
+    def asking(self, asked: Question) -> tuple[str, str]:
+        """What finds matches, and what asks about them and applies the rule."""
+        rule, k = self.rule, self.number
         columns = {f"e{i}": "T" for i in range(len(self.left))}
         columns |= {f"v_{n}": "T" for n in rule.tensors} | {f"n{i + 1}": "T" for i in range(self.fresh)}
         columns |= {f"a_{n}": "i64" for n in rule.attributes}
@@ -193,13 +198,25 @@ class _Emitter:
         arguments = [f"a_{n}" for n, _ in asked.attributes] + [f"ty_{n}" for n in asked.tensors]
         typed = " ".join(f"(= ty_{n} (type {'e0' if n == 'out' else f'v_{n}'}))" for n in asked.tensors)
         ask, got = f"(ask_{k} {' '.join(arguments)})", [f"d{i}" for i in range(len(asked.wanted))]
-        yield f"(relation match_{k} ({' '.join(columns.values())}))"
-        yield f"(relation ask_{k} ({' '.join(['i64'] * len(arguments))}))"
-        yield f"(relation ok_{k} ({' '.join(['i64'] * len(arguments + got))}))"
-        yield f'(rule ({facts}) ({match}) :ruleset match :name "{rule.name}?")'
-        yield f'(rule ({match} {typed}) ({ask}) :ruleset ask :name "{rule.name}?ask")'
         ok = f"(ok_{k} {' '.join(arguments + got)})"
-        yield f'(rule ({match} {typed} {ok}) ({actions}) :ruleset apply :name "{rule.name}")'
+        find = (
+            f"(relation match_{k} ({' '.join(columns.values())}))\n"
+            f'(rule ({" ".join(self.facts)}) ({match}) :ruleset match :name "{rule.name}?")'
+        )
+        act = (
+            f"(relation ask_{k} ({' '.join(['i64'] * len(arguments))}))\n"
+            f"(relation ok_{k} ({' '.join(['i64'] * len(arguments + got))}))\n"
+            f'(rule ({match} {typed}) ({ask}) :ruleset ask :name "{rule.name}?ask")\n'
+            f'(rule ({match} {typed} {ok}) ({self._actions()}) :ruleset apply :name "{rule.name}")'
+        )
+        return find, act
+
+    def _actions(self) -> str:
+        rule = self.rule
+        actions = " ".join(f"(let r{i} {term}) (claim e{i} r{i} {self.number})" for i, term in enumerate(self.right))
+        if len(rule.rhs) == 1 and isinstance(rule.rhs[0], Var):
+            actions += f" (subsume {self.left[0]})"
+        return actions
 
     def _left(self, pattern: Pattern) -> str:
         match pattern:

@@ -10,11 +10,13 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, Interner, Node, TensorType, Type
 from egraph_opt.ops import IllTyped, numpy_dtype, operator
-from egraph_opt.rewrites import Constructor, Rule, constructor, declare, emit
-from egraph_opt.rewrites.emit import PRELUDE
+from egraph_opt.rewrites import Constructor, Question, Rule, constructor, declare, emit
+from egraph_opt.rewrites.emit import PRELUDE, Emitted, declare_literal
+from egraph_opt.rewrites.relevant import constructors
 from egraph_opt.saturation.bindings import bindings
 from egraph_opt.saturation.merge import Merge, find_merges
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
+from egraph_opt.terms.pattern import Number, walk
 
 LEAVES = ("Input", "Const", "Opaque")
 CALM_NODES = 20_000
@@ -43,6 +45,20 @@ class Problem:
     rules: tuple[Rule, ...]
 
 
+@dataclass(frozen=True)
+class _Needs:
+    """What must be in the e-graph before a rule can match: operators, and numbers by their place in the literals."""
+
+    constructors: frozenset[Constructor]
+    literals: frozenset[int]
+
+    @staticmethod
+    def of(rule: Rule, literals: Interner) -> _Needs:
+        """Those of ``rule``; its numbers are added to ``literals``."""
+        numbers = [p.value for q in rule.lhs for p in walk(q) if isinstance(p, Number)]
+        return _Needs(frozenset(constructors(rule.lhs)), frozenset(map(literals.id, numbers)))
+
+
 @dataclass
 class Engine:
     """One e-graph, which begins with the graph of the problem.
@@ -61,10 +77,12 @@ class Engine:
         problem = self.problem
         plain = [rule for rule in problem.rules if len(rule.lhs) == 1]
         self.rules = tuple(plain) + tuple(rule for rule in problem.rules if len(rule.lhs) > 1)
-        program = emit(plain, self.ids)
-        self.questions = {f"ask_{q.number}": q for q in program.questions}
-        self.literals = program.literals
+        self.questions: dict[str, Question] = {}
+        self.literals = Interner()
         self.constructors: list[Constructor] = []
+        self._asleep = dict(enumerate(_Needs.of(rule, self.literals) for rule in plain))
+        self._unmatched: dict[str, Emitted] = {}
+        self._met: set[int] = set()  # literals that some constant equals
         self._seen: dict[str, set[tuple[int, ...]]] = {}
         self._pending: list[str] = []
         self._reports: list[bindings.RunReport] = []
@@ -73,8 +91,7 @@ class Engine:
         self.sizes: list[int] = [len(problem.nodes)]
         self._run(PRELUDE + self._leaves())
         graph = {(n.op, len(n.operands)) for n in problem.nodes if n.op not in LEAVES}
-        self._declare(program.constructors | graph | {("Get", 1)})
-        self._run(program.text)
+        self._declare(graph | {("Get", 1)} | ({("Fill", 0)} if problem.splats else set()))
         self._add()
         self._settle()
 
@@ -102,7 +119,7 @@ class Engine:
                 assert isinstance(type_, TensorType)
                 number = self.problem.splats[index]
                 lines.append(f"(set (splat (node {index})) {self._splat_id(number, type_.dtype)})")
-                if ("Fill", 0) in self.constructors and type_.dtype in FLOATS and type_.elements == 1:
+                if type_.dtype in FLOATS and type_.elements == 1:
                     fill = self._term("Fill", (type_.shape, number, type_.dtype), ())
                     lines.append(f"(union (node {index}) {fill})")  # so that rules can read the number
         self._run("\n".join(self._drain() + lines))
@@ -129,11 +146,42 @@ class Engine:
         number = self.splats.id((dtype, value))
         if number == known:
             kind = numpy_dtype(dtype)
-            for index, literal in enumerate(self.literals):
+            for index, literal in enumerate(float(str(v)) for v in self.literals.values):
                 whole = dtype not in INTEGERS or literal == int(literal)
                 if whole and float(np.array(literal).astype(kind)) == value:
+                    if index not in self._met:
+                        self._met.add(index)
+                        self._pending.append(declare_literal(index))
                     self._pending.append(f"(literal_{index} {number})")
         return number
+
+    # --- rules
+
+    def _wake(self) -> None:
+        """Compiles the rules whose operators and numbers are all there by now: before that none can match."""
+        sizes = self._sizes()
+        present = {c for c in self.constructors if sizes[constructor(*c)]}
+        for number, needs in list(self._asleep.items()):
+            if needs.constructors <= present and needs.literals <= self._met:
+                del self._asleep[number]
+                emitted = emit(self.rules[number], number, self.ids, self.literals)
+                if emitted.question is None:
+                    self._declare(emitted.makes)
+                else:
+                    self._unmatched[emitted.found] = emitted
+                self._pending.append(emitted.find)
+        self._run("\n".join(self._drain()))
+
+    def _complete(self) -> None:
+        """Compiles the rest of the rules that have matched for the first time."""
+        sizes = self._sizes() if self._unmatched else {}
+        for name in [name for name in self._unmatched if sizes[name]]:
+            emitted = self._unmatched.pop(name)
+            assert emitted.question is not None
+            self._declare(emitted.makes)
+            self.questions[f"ask_{emitted.question.number}"] = emitted.question
+            self._pending.append(emitted.act)
+        self._run("\n".join(self._drain()))
 
     # --- running
 
@@ -143,7 +191,9 @@ class Engine:
         self._reports = []
         before, now = self.sizes[-2:] if len(self.sizes) > 1 else self.sizes * 2
         self._damped = not (now < CALM_NODES and now < CALM_GROWTH * before)
+        self._wake()
         self._rules("match")
+        self._complete()
         self._run("(run-schedule (run ask))")
         self._answer_rules()
         changed = self._rules("apply")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -71,6 +72,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # it multiplies nothing: no threads that wait for work
         )
 
     def begin(self, job: Job) -> BinaryIO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
@@ -14,6 +15,7 @@ from egraph_opt.ir import AttrValue, Constant, TensorGraph, TensorType
 from egraph_opt.ir.types import Type
 from egraph_opt.ops import operator
 from egraph_opt.ops.base import Array, concrete
+from egraph_opt.runtime.cuda.scaled import scaled
 
 _SMALL = 4096
 """Elements of a constant expression that is evaluated at once, so that equal values are one constant."""
@@ -22,16 +24,18 @@ _SMALL = 4096
 def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> TensorGraph:
     """``graph`` with ``sizes`` put in for its symbols and every expression over constants evaluated.
 
-    ``FusedConv`` becomes a convolution and its activation, ``Gemm`` loses its third operand to an addition.
+    ``FusedConv`` becomes a convolution and its activation, ``Gemm`` loses its third operand to an addition, and what
+    scales the channels of a convolution goes into its weight.
 
     Raises:
         UsageError: a size is still symbolic, or the graph holds an operator that the table does not know.
     """
-    new, place = TensorGraph(), dict[int, int]()
+    new, place, live = TensorGraph(), dict[int, int](), graph.live()
+    uses = Counter(i for index in live for i in graph.nodes[index].operands) + Counter(graph.outputs)
     for index, node in enumerate(graph.nodes):
         if node.op == "Input":  # inputs stay, used or not
             place[index] = new.add(node.op, node.attrs, (), _static(graph.types[index], sizes))
-    for index in graph.live():
+    for index in live:
         node = graph.nodes[index]
         if index in place:
             continue
@@ -42,8 +46,10 @@ def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> Tenso
         if node.op == "Const":
             place[index] = new.constant(graph.constants[int(str(node.attrs[0]))])
         else:
-            attrs = tuple(_number(a, sizes) for a in node.attrs)
-            place[index] = _apply(new, node.op, attrs, [place[i] for i in node.operands])
+            attrs, operands = tuple(_number(a, sizes) for a in node.attrs), [place[i] for i in node.operands]
+            alone = all(uses[i] == 1 or graph.nodes[i].op == "Const" for i in node.operands)
+            folded = scaled(new, node.op, attrs, operands) if alone else None
+            place[index] = _apply(new, node.op, attrs, operands) if folded is None else folded
     new.outputs = tuple(place[i] for i in graph.outputs)
     return new
 
