@@ -25,10 +25,10 @@ from gpu_networks import error, feeds_of
 
 from egraph_opt.errors import EgraphOptError
 from egraph_opt.runtime import cuda
-from egraph_opt.runtime.cuda.prices import key_of, write_steps
+from egraph_opt.runtime.cuda.prices import room_of, write_steps
 from egraph_opt.runtime.cuda.steps import Convolution, Product, Step
 
-Timed = tuple[Step, bool, float]
+Timed = tuple[Step, bool, int, float]
 
 
 @dataclass
@@ -121,7 +121,8 @@ def measure(name: str, numerics: str, arguments: argparse.Namespace, tuner: cuda
         row.errors.append(error(got, wanted))
         row.estimated.append(program.schedule.seconds * 1e3)
         row.measured.append(seconds * 1e3)
-        steps += [(step, fast, _alone(step, plan, fast, tuner)) for step in plan.steps]
+        room = room_of(plan.buffers)
+        steps += [(step, fast, room, _alone(step, plan, fast, tuner)) for step in plan.steps]
     return row
 
 
@@ -138,11 +139,12 @@ def _alone(step: Step, plan: cuda.Plan, fast: bool, tuner: cuda.Tuner) -> float:
     """Seconds of a step by itself, its weight in the better of two layouts."""
     from egraph_opt.runtime.cuda.executor import other_layout
 
-    known = tuner.choices.known
+    known, buffers = tuner.choices.known, plan.buffers
     if not isinstance(step, Product | Convolution):
-        return known[key_of(step, True)][1]
+        return known[tuner.key(step, True, buffers)][1]
     ways = [step, other_layout(plan, step)] if isinstance(step, Product) else [step]
-    return min(known[key_of(way, fast)][1] for way in ways if way is not None and key_of(way, fast) in known)
+    keys = [tuner.key(way, fast, buffers) for way in ways if way is not None]
+    return min(known[key][1] for key in keys if key in known)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,8 @@ static void __syncthreads() {
 }
 template <typename T> T __shfl_xor_sync(unsigned, T v, int o) {
   slots[self] = (double)v; pause_(); T r = (T)slots[self ^ o]; pause_(); return r; }
+template <typename T> T __shfl_sync(unsigned, T v, int from) {
+  slots[self] = (double)v; pause_(); T r = (T)slots[self / 32 * 32 + from]; pause_(); return r; }
 static float __half2float(__half v) { return (float)v; }
 static float __bfloat162float(__nv_bfloat16 v) {
   uint32_t b = (uint32_t)v.bits << 16; float f; memcpy(&f, &b, 4); return f; }

@@ -17,7 +17,8 @@ from egraph_opt.runtime import Signature, get_cost_model
 from egraph_opt.runtime.cuda import make_plan
 from egraph_opt.runtime.cuda.costs import Cuda, shipped
 from egraph_opt.runtime.cuda.fitted import Neighbours, Point, held_out_error
-from egraph_opt.runtime.cuda.prices import key_of, read_steps, shipped_steps, write_steps
+from egraph_opt.runtime.cuda.prices import key_of, read_steps, room_of, shipped_steps, write_steps
+from egraph_opt.runtime.cuda.steps import Buffer
 
 
 def test_held_out_error_is_small() -> None:
@@ -72,10 +73,20 @@ def test_whole_graphs_have_a_price() -> None:
 
 def test_steps_survive_a_file(tmp_path: Path) -> None:
     steps = make_plan(conv_graph("Relu"), lay_inputs=True).steps
-    timed = [(s, False, 1e-6 * (i + 1)) for i, s in enumerate(steps)]
-    assert write_steps(tmp_path / "s.jsonl", ("card", "versions"), timed) == len(steps)
+    cold = [(s, False, 0, 1e-6 * (i + 1)) for i, s in enumerate(steps)]
+    cached = [(steps[0], False, 8, 5e-7)]
+    assert write_steps(tmp_path / "s.jsonl", ("card", "versions"), cold + cached) == len(steps) + 1
     found = read_steps((tmp_path / "s.jsonl").read_text())
     assert [found.seconds(s, False) for s in steps] == pytest.approx([1e-6 * (i + 1) for i in range(len(steps))])
+    assert found.seconds(steps[0], False, 8) == pytest.approx(5e-7)
+    assert found.seconds(steps[0], False, 16) == pytest.approx(1e-6)  # nobody has timed it so: the cold one
+
+
+def test_weights_that_stay_in_the_cache_have_a_room() -> None:
+    weights = [Buffer("weight", "float16", 2**20) for _ in range(24)]
+    assert [room_of(weights[:count]) for count in (0, 2, 3, 24)] == [4, 4, 8, 48]
+    assert room_of([*weights, Buffer("weight", "float16", 1)]) == 0
+    assert room_of([Buffer("work", "float16", 2**30)]) == 4
 
 
 def test_estimates_of_steps_that_are_held_out() -> None:

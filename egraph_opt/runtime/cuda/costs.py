@@ -129,7 +129,8 @@ class Cuda:
             missing = [s for s in wanted if s not in known and s.is_known]
             if missing:
                 ended = (lambda: time.monotonic() > deadline) if deadline is not None else (lambda: False)
-                fresh = measure(missing, Tuner(self._choices), fast=self.fast, deadline=ended, on_progress=on_progress)
+                tuner = Tuner(self._choices, alone=True)
+                fresh = measure(missing, tuner, fast=self.fast, deadline=ended, on_progress=on_progress)
                 new = dict(fresh)
                 database.write(new, scope)
                 known |= {s: new[s.key] for s in missing if s.key in new}

@@ -19,7 +19,6 @@ from egraph_opt.runtime.cuda.device import library, machine
 from egraph_opt.runtime.cuda.launch import enqueue
 from egraph_opt.runtime.cuda.memory import offsets
 from egraph_opt.runtime.cuda.plan import make_plan
-from egraph_opt.runtime.cuda.prices import key_of
 from egraph_opt.runtime.cuda.schedule import early_starts, schedule
 from egraph_opt.runtime.cuda.steps import Convolution, Generated, Plan, Product
 from egraph_opt.runtime.cuda.thin import ThinCall
@@ -77,7 +76,7 @@ class Program:
             return
         call = tuner.best(turned, fast, plan.buffers)
         near = 1.0 if isinstance(call, BlasCall) else _NEAR
-        if tuner.known(turned, fast) < tuner.known(step, fast) * near:
+        if tuner.known(turned, fast, plan.buffers) < tuner.known(step, fast, plan.buffers) * near:
             self.calls[number] = call
             buffer = plan.buffers[step.b.buffer]
             load, shape = buffer.load, (step.b.shape[0] * step.b.shape[1], step.b.shape[2])
@@ -94,7 +93,7 @@ class Program:
         places: dict[str, list[int]] = {}
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, Product | Convolution):
-                places.setdefault(key_of(step, fast), []).append(number)
+                places.setdefault(tuner.key(step, fast, self.plan.buffers), []).append(number)
         rivals = {key: tuner.rivals.pop(key) for key in places if key in tuner.rivals}
         best = self.seconds(replays=10, rounds=5) if rivals else 0.0
         for key, found in rivals.items():
@@ -127,7 +126,7 @@ class Program:
         seconds = [
             tuner.generated(step, self.launcher(number), self.plan.buffers)
             if isinstance(step, Generated)
-            else tuner.known(step, fast)
+            else tuner.known(step, fast, self.plan.buffers)
             for number, step in enumerate(self.plan.steps)
             if isinstance(step, Generated | Product | Convolution)
         ]
@@ -258,7 +257,7 @@ class Program:
         return median(found)
 
     def profile(self, tuner: Tuner) -> list[tuple[str, str, float]]:
-        """Kind, title and seconds of every step on its own, its weights cold, its other operands in the cache."""
+        """Kind, title and seconds of every step on its own: see ``Tuner.seconds``."""
         known: dict[object, float] = {}
         rows: list[tuple[str, str, float]] = []
         for number, step in enumerate(self.plan.steps):

@@ -63,7 +63,7 @@ def measure_into(
     with closing(CostDatabase.open(database)) as stored:
         known = stored.read((s.key for s in wanted), scope)
         missing = [s for s in wanted if s.key not in known]
-        tuner, done = Tuner(Choices(choices)), 0
+        tuner, done = Tuner(Choices(choices), alone=True), 0
         for key, entry in measure(missing, tuner, fast=fast, deadline=lambda: time.monotonic() > end):
             stored.write({key: entry}, scope)
             done += 1

@@ -12,6 +12,7 @@ from egraph_opt.errors import UsageError
 from egraph_opt.ir import Node, TensorGraph, TensorType
 from egraph_opt.ops.base import Array, integer, ints
 from egraph_opt.runtime.cuda.attention import attention
+from egraph_opt.runtime.cuda.attention_units import attention_on_units
 from egraph_opt.runtime.cuda.expressions import STORED
 from egraph_opt.runtime.cuda.fuse import Dense, Fusion, fused
 from egraph_opt.runtime.cuda.kernels import Code
@@ -338,7 +339,8 @@ class _Planner:
         return view if good else self.relaid(node, view, channels_last(len(view.shape)))
 
     def _attention(self, root: int, nodes: tuple[int, int, int]) -> None:
-        self.steps.append(attention(self.code, nodes, self._target(root), self._say(root, *nodes[:2])))
+        make = attention_on_units if self._type(root).dtype in ("float16", "bfloat16") else attention
+        self.steps.append(make(self.code, nodes, self._target(root), self._say(root, *nodes[:2])))
 
     # --- outputs and words
 

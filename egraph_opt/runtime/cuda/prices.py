@@ -15,17 +15,31 @@ from egraph_opt.runtime.analytic import DEVICES
 from egraph_opt.runtime.costs import Work
 from egraph_opt.runtime.cuda.fitted import Neighbours, Point
 from egraph_opt.runtime.cuda.schedule import schedule
-from egraph_opt.runtime.cuda.steps import Convolution, Generated, Plan, Product, Step
+from egraph_opt.runtime.cuda.steps import Buffer, Convolution, Generated, Plan, Product, Step
 from egraph_opt.runtime.cuda.views import View
 
 _ROOF = DEVICES["h100"]
+_ROOMS = (4, 8, 16, 24, 32, 40, 48)
+"""MB, up to a little less than the L2 cache of an H100."""
 _SPECIAL = ("Softmax", "LayerNormalization", "MaxPool", "AveragePool", "GlobalAveragePool", "MatMul", "Gemm", "Conv")
 STEPS = ("h100",)
 """Cards whose steps ship with the package."""
 
 
-def key_of(step: Step, fast: bool) -> str:
-    """What the seconds of a step depend on: shapes, strides and what is computed, not where it lies."""
+def room_of(buffers: Iterable[Buffer]) -> int:
+    """Over how many MB the weights of a network lie, rounded up; 0 where they are more than an L2 cache keeps until the
+    next run."""
+    weights = sum(buffer.bytes for buffer in buffers if buffer.role == "weight")
+    return next((room for room in _ROOMS if weights <= room * 2**20), 0)
+
+
+def key_of(step: Step, fast: bool, room: int = 0) -> str:
+    """What the seconds of a step depend on: shapes, strides and what is computed, not where it lies; and, where the
+    weights of the whole network stay in the cache, ``room_of`` them."""
+    return _key(step, fast) + (f" in {room} MB" if room else "")
+
+
+def _key(step: Step, fast: bool) -> str:
 
     def said(view: View | None) -> str:
         return "-" if view is None else f"{view.dtype}{list(view.shape)}{list(view.strides)}+{view.offset % 64}"
@@ -75,9 +89,9 @@ class StepPrices:
     known: Mapping[str, float]
     model: Neighbours
 
-    def seconds(self, step: Step, fast: bool) -> float:
-        """Seconds of a step alone, launched after another one."""
-        found = self.known.get(key_of(step, fast))
+    def seconds(self, step: Step, fast: bool, room: int = 0) -> float:
+        """Seconds of a step alone, launched after another one; ``room``: that of the weights of its network."""
+        found = self.known.get(key_of(step, fast, room), self.known.get(key_of(step, fast)))
         if found is None:
             point = point_of(step, fast)
             found = self.model.seconds(point) or point.roof
@@ -85,16 +99,18 @@ class StepPrices:
 
     def plan(self, plan: Plan, fast: bool, streams: int = 8) -> float:
         """Seconds of one run of a plan, its independent steps side by side."""
-        return schedule(plan.steps, [self.seconds(step, fast) for step in plan.steps], streams).seconds
+        room = room_of(plan.buffers)
+        return schedule(plan.steps, [self.seconds(step, fast, room) for step in plan.steps], streams).seconds
 
 
-def write_steps(path: Path, scope: Sequence[str], steps: Iterable[tuple[Step, bool, float]]) -> int:
-    """Writes measured steps (step, fast, seconds) for ``read_steps``; returns how many are different."""
+def write_steps(path: Path, scope: Sequence[str], steps: Iterable[tuple[Step, bool, int, float]]) -> int:
+    """Writes measured steps (step, fast, room, seconds) for ``read_steps``; returns how many are different."""
     rows: dict[str, list[object]] = {}
-    for step, fast, seconds in steps:
-        point, key = point_of(step, fast), key_of(step, fast)
+    for step, fast, room, seconds in steps:
+        point, key = point_of(step, fast), key_of(step, fast, room)
         features = [round(f, 3) for f in point.features]
-        rows[key] = [key, float(f"{seconds:.4g}"), point.kind, features, float(f"{point.roof:.4g}")]
+        kind = point.kind + " cached" * bool(room)  # no point for the model, which knows cold weights only
+        rows[key] = [key, float(f"{seconds:.4g}"), kind, features, float(f"{point.roof:.4g}")]
     lines = [json.dumps(list(scope)), *(json.dumps(rows[key]) for key in sorted(rows))]
     path.write_text("".join(f"{line}\n" for line in lines))
     return len(rows)

@@ -19,14 +19,16 @@ from egraph_opt.runtime.cuda.blas import Blas
 from egraph_opt.runtime.cuda.device import library
 from egraph_opt.runtime.cuda.dnn import Dnn, as_product
 from egraph_opt.runtime.cuda.expressions import PRELUDE
-from egraph_opt.runtime.cuda.prices import key_of
+from egraph_opt.runtime.cuda.prices import key_of, room_of
 from egraph_opt.runtime.cuda.steps import Buffer, Convolution, Generated, Product, Step
 from egraph_opt.runtime.cuda.thin import Thin
 from egraph_opt.runtime.cuda.views import View
 
 _COLD = 160 * 2**20
 """Bytes over which the weights are rotated while timing: more than any L2 cache, so that they come from memory."""
-_REPEATS = 12
+_REPEATS, _MOST_REPEATS, _SMALL = 12, 64, 2**18
+"""Launches in a timed graph, and the most of them where going through all copies of the weights takes more; and bytes
+of weights that lie in the cache anyway."""
 _NEAR, _MOST_RIVALS = 1.4, 5
 """How much slower alone a call may be to be a rival of the fastest, and how many there are at most."""
 _IDLE = 0.02
@@ -77,15 +79,16 @@ class Tuner:
     """Finds the fastest call for a step.
 
     ``share`` keeps weights on the GPU for the programs that follow; ``again`` takes over which call is the fastest from
-    the choices, and times it once more.
+    the choices, and times it once more. ``alone``: steps are timed for networks that are not known, so that their
+    weights are taken to be cold; else weights are as cold as those of the whole network (see ``prices.room_of``).
 
     Attributes:
         rivals: by key, seconds and labels of calls that took not much longer than the one that ``best`` chose: for
             products that a kernel of our own can compute, until a program has tried them where they run.
     """
 
-    def __init__(self, choices: Choices, *, share: bool = False, again: bool = False) -> None:
-        self.cupy, self.share, self.again = library("cupy"), share, again
+    def __init__(self, choices: Choices, *, share: bool = False, again: bool = False, alone: bool = False) -> None:
+        self.cupy, self.share, self.again, self.alone = library("cupy"), share, again, alone
         self.choices = choices
         self.stream = self.cupy.cuda.Stream(non_blocking=True)
         self._block: Any = None
@@ -124,11 +127,11 @@ class Tuner:
         Raises:
             UsageError: no library has an implementation.
         """
-        key = key_of(step, fast)
-        if key in self.choices.known:
-            found = self.named(step, fast, self.choices.known[key][0])
+        key = self.key(step, fast, buffers)
+        for known in [k for k in (key, key_of(step, fast)) if k in self.choices.known]:
+            found = self.named(step, fast, self.choices.known[known][0])
             if found is not None:
-                if self.again and key not in self._timed:
+                if known != key or (self.again and key not in self._timed):
                     seconds = self.seconds(Launch(found.launch, found.space), step, buffers)
                     self.choices.known[key] = (found.label, seconds)
                 self._timed.add(key)
@@ -149,9 +152,13 @@ class Tuner:
             self.rivals[key] = near[:_MOST_RIVALS]
         return calls[number]
 
-    def known(self, step: Product | Convolution, fast: bool) -> float:
+    def key(self, step: Step, fast: bool, buffers: Sequence[Buffer]) -> str:
+        """The key of a step of a network with these buffers."""
+        return key_of(step, fast, 0 if self.alone else room_of(buffers))
+
+    def known(self, step: Product | Convolution, fast: bool, buffers: Sequence[Buffer]) -> float:
         """Seconds of the best call for ``step``, which ``best`` has found."""
-        return self.choices.known[key_of(step, fast)][1]
+        return self.choices.known[self.key(step, fast, buffers)][1]
 
     def generated(self, step: Generated, launch: Launch, buffers: Sequence[Buffer]) -> float:
         """Seconds of a kernel of our own, from memory or timed now.
@@ -159,7 +166,7 @@ class Tuner:
         Raises:
             UsageError: it does not run.
         """
-        key = key_of(step, True)
+        key = self.key(step, True, buffers)
         if key not in self.choices.known or (self.again and key not in self._timed):
             self._timed.add(key)
             seconds = self.seconds(launch, step, buffers)
@@ -186,7 +193,8 @@ class Tuner:
         return self.dnn.call(step, fast, label) if found is None and isinstance(step, Convolution) else found
 
     def seconds(self, call: Launch, step: Step, buffers: Sequence[Buffer]) -> float:
-        """Median seconds of a call in a replayed graph, its weights cold, everything else in the cache.
+        """Median seconds of a call in a replayed graph, its weights as cold as those of its network, everything else in
+        the cache.
 
         Floats are small random numbers, and whole numbers 0: they may be indices.
         """
@@ -194,7 +202,7 @@ class Tuner:
         whole, zeros = _laid({n: b for n, b in used.items() if not b.dtype.startswith(("float", "bfloat"))})
         warm, size = _laid({n: b for n, b in used.items() if b.role != "weight" and n not in whole})
         cold, once = _laid({n: b for n, b in used.items() if b.role == "weight" and n not in whole})
-        copies = max(1, min(_REPEATS, _COLD // max(once, 1)))
+        copies, repeats = self._turns(once, buffers)
         base = self._scratch(max(size + once * copies + call.space + 256, _COLD))
         block = self.cupy.zeros(max(zeros, 256), self.cupy.uint8)
         self.cupy.cuda.Device().synchronize()  # our stream does not wait for the one that filled it
@@ -213,10 +221,17 @@ class Tuner:
         space, idle = base + size + once * copies, time.monotonic() - self._worked
         spin = 2e-3 if idle < _IDLE else 2e-2
         taken = timed(
-            self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s, True, True), _REPEATS, warm=spin
+            self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s, True, True), repeats, warm=spin
         )
         self._worked = time.monotonic()
         return taken
+
+    def _turns(self, once: int, buffers: Sequence[Buffer]) -> tuple[int, int]:
+        """How many copies there are of the weights of a step, of ``once`` bytes, and how many launches."""
+        room = 0 if self.alone else room_of(buffers)
+        wanted = max(1, (room * 2**20 if room else _COLD) // max(once, 1))
+        repeats = _REPEATS if once < _SMALL else max(_REPEATS, min(_MOST_REPEATS, wanted))
+        return min(repeats, wanted), repeats
 
     def _scratch(self, size: int) -> int:
         """The address of at least ``size`` bytes of small random numbers."""
