@@ -16,9 +16,12 @@ from egraph_opt.rewrites.relevant import constructors
 from egraph_opt.saturation.bindings import bindings
 from egraph_opt.saturation.merge import Merge, find_merges
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
-from egraph_opt.terms.pattern import Number, walk
+from egraph_opt.terms.pattern import App, Number, walk
 
 LEAVES = ("Input", "Const", "Opaque")
+Link = tuple[Constructor, Constructor]
+FEW_NODES = 1_000
+"""E-nodes up to which rules wait until their operators stand one on another: to look costs less than to compile."""
 CALM_NODES = 20_000
 """E-nodes up to which every match of every rule is applied..."""
 CALM_GROWTH = 4
@@ -47,16 +50,23 @@ class Problem:
 
 @dataclass(frozen=True)
 class _Needs:
-    """What must be in the e-graph before a rule can match: operators, and numbers by their place in the literals."""
+    """What must be in the e-graph before a rule can match: operators, operators of operands of operators, and numbers
+    by their place in the literals."""
 
     constructors: frozenset[Constructor]
+    links: frozenset[Link]
     literals: frozenset[int]
 
     @staticmethod
     def of(rule: Rule, literals: Interner) -> _Needs:
         """Those of ``rule``; its numbers are added to ``literals``."""
-        numbers = [p.value for q in rule.lhs for p in walk(q) if isinstance(p, Number)]
-        return _Needs(frozenset(constructors(rule.lhs)), frozenset(map(literals.id, numbers)))
+        parts = [p for q in rule.lhs for p in walk(q)]
+        numbers = [p.value for p in parts if isinstance(p, Number)]
+        links = [
+            ((p.op, len(p.operands)), (o.op, len(o.operands)))
+            for p in parts if isinstance(p, App) for o in p.operands if isinstance(o, App)
+        ]  # fmt: skip
+        return _Needs(frozenset(constructors(rule.lhs)), frozenset(links), frozenset(map(literals.id, numbers)))
 
 
 @dataclass
@@ -161,8 +171,13 @@ class Engine:
         """Compiles the rules whose operators and numbers are all there by now: before that none can match."""
         sizes = self._sizes()
         present = {c for c in self.constructors if sizes[constructor(*c)]}
+        links = self._links() if sum(sizes[constructor(*c)] for c in present) <= FEW_NODES else None
         for number, needs in list(self._asleep.items()):
-            if needs.constructors <= present and needs.literals <= self._met:
+            if (
+                needs.constructors <= present
+                and needs.literals <= self._met
+                and (links is None or needs.links <= links)
+            ):
                 del self._asleep[number]
                 emitted = emit(self.rules[number], number, self.ids, self.literals)
                 if emitted.question is None:
@@ -171,6 +186,15 @@ class Engine:
                     self._unmatched[emitted.found] = emitted
                 self._pending.append(emitted.find)
         self._run("\n".join(self._drain()))
+
+    def _links(self) -> set[Link]:
+        """The pairs of an operator and one of an operand of it."""
+        functions = self.egraph.freeze().functions
+        rows = [(c, row) for c in self.constructors for row in functions[constructor(*c)].rows]
+        within: dict[object, set[Constructor]] = {}
+        for found, row in rows:
+            within.setdefault(row.output, set()).add(found)
+        return {(c, o) for c, row in rows for x in row.inputs[len(row.inputs) - c[1] :] for o in within.get(x, ())}
 
     def _complete(self) -> None:
         """Compiles the rest of the rules that have matched for the first time."""
