@@ -1,8 +1,9 @@
 """Random graphs, saturated with the shipped rules: every e-node must compute what its class stands for.
 
-    python bench/fuzz.py [--graphs 500] [--seed 0] [--json FILE]
+    python bench/fuzz.py [--graphs 500] [--seed 0] [--effort standard|thorough] [--json FILE]
 
-One graph in four is saturated with exact rules alone and compared bit by bit; float32 graphs also run in ONNX Runtime.
+Every rule of the effort is planted in its turn. One graph in four is saturated with exact rules alone and compared bit
+by bit; float32 graphs also run in ONNX Runtime.
 A disagreement is shrunk and printed with the rules that are needed for it. Exit status 1 where there is any.
 """
 
@@ -15,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 import onnx_ir
@@ -25,7 +27,7 @@ from fuzz_graphs import random_array, random_graph
 from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.ir import evaluate as size_of
 from egraph_opt.onnx_io import export_graph, import_model, needed_opset
-from egraph_opt.rewrites import Rule
+from egraph_opt.rewrites import Effort, Rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 
 OLDEST_OPSET, NEWEST_OPSET = 13, 26
@@ -57,10 +59,11 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first graph")
+    parser.add_argument("--effort", choices=get_args(Effort), default="standard", help="thorough: every rule")
     parser.add_argument("--json")
     chosen = parser.parse_args()
     start = time.monotonic()
-    rules = all_rules()
+    rules = all_rules(chosen.effort)
     totals = fuzz(rules, chosen.graphs, chosen.seed, first=chosen.first, say=lambda text: print(text, flush=True))
     silent = sorted(r.name for r in rules if r.name not in totals.fired)
     counts = {
