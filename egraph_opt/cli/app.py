@@ -17,6 +17,7 @@ from egraph_opt.cli import (
     extract,
     generate,
     optimize,
+    record,
     rules,
     verify,
     zoo,
@@ -38,6 +39,7 @@ app.command("explain")(explain.explain_command)
 app.command("extract")(extract.extract_command)
 app.command("compare")(compare.compare_command)
 rules.app.command("generate")(generate.generate_command)
+rules.app.command("record")(record.record_command)
 rules.app.command("bisect")(bisect.bisect_command)
 app.add_typer(rules.app, name="rules")
 app.add_typer(axioms.app, name="axioms")

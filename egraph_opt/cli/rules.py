@@ -169,22 +169,19 @@ def _check_one(rule: Rule, seed: int, cases: int) -> tuple[Verdict, str]:
 @app.command("prove")
 def prove_command(
     names: list[str] = typer.Argument(None, help="Rules to prove; all by default."),
-    write: bool = typer.Option(False, "--write", help="Record the proofs of all rules that ship (a source checkout)."),
     canaries: bool = typer.Option(False, "--canaries", help="Only try the goals that must not be provable."),
     axioms: bool = typer.Option(False, "--axioms", help="Only list the axioms that follow from others."),
 ) -> None:
     """Prove rules from the axioms again, with Z3, and check the proofs without. Exit 1 if a recorded proof cannot be
     found again, or a canary sings."""
-    if names and write:
-        raise UsageError("--write records all rules; leave the names out")
     if canaries:
         raise typer.Exit(_try_canaries())
     if axioms:
         raise typer.Exit(_list_redundant())
-    raise typer.Exit(_prove([_find(n) for n in names] if names else list(all_rules("thorough")), write=write))
+    raise typer.Exit(_prove([_find(n) for n in names] if names else list(all_rules("thorough"))))
 
 
-def _prove(rules: list[Rule], *, write: bool) -> int:
+def _prove(rules: list[Rule]) -> int:
     from egraph_opt.rewrites.prove import shipped
 
     made = table("", "rule", "result", "axioms", "search", "Z3", "check", right=(3, 4, 5))
@@ -205,9 +202,7 @@ def _prove(rules: list[Rule], *, write: bool) -> int:
     stdout.print(f"{count} of {len(tried)} proved; {len(left)} neither proved nor definitions", markup=False)
     if left:
         stdout.print(f"  {', '.join(left)}", markup=False)
-    if write:
-        shipped.write(tried)
-    return 1 if lost and not write else 0
+    return 1 if lost else 0
 
 
 def _try_canaries() -> int:

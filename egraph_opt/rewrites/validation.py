@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -65,17 +65,10 @@ def admit(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def write_records(rules: Sequence[Rule]) -> list[Verdict]:
-    """Runs the gates on ``rules`` and records those that pass; returns every verdict."""
-    verdicts = [check_equation(rule) for rule in rules]
-    kept = {
-        fingerprint(rule): dataclasses.asdict(verdict)
-        for rule, verdict in zip(rules, verdicts, strict=True)
-        if verdict.passed
-    }
-    RECORDS.write_text(json.dumps(kept, indent=1) + "\n")
+def write(verdicts: Mapping[str, Verdict], path: Path = RECORDS) -> None:
+    """Replaces the records by these verdicts, which are by fingerprint."""
+    path.write_text(json.dumps({k: dataclasses.asdict(v) for k, v in verdicts.items()}, indent=1) + "\n")
     _records.cache_clear()
-    return verdicts
 
 
 def _kept(rule: Rule) -> Verdict:

@@ -5,28 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from egraph_opt.axioms import all_axioms
-from egraph_opt.rewrites.prove import records
 from egraph_opt.rewrites.prove.check import Rejected, check
 from egraph_opt.rewrites.prove.find import Attempt, attempt
 from egraph_opt.rewrites.prove.proof import by_name
 from egraph_opt.rewrites.prove.steps import Chains, Step
 from egraph_opt.rewrites.rule import Rule
-from egraph_opt.rewrites.validation import fingerprint, proof_of
+from egraph_opt.rewrites.validation import proof_of
 
 
 def attempts(rules: Sequence[Rule]) -> Iterator[tuple[Rule, Attempt]]:
     """Tries to prove each rule, with Z3. Definitions are tried as well: many follow from simpler definitions."""
     for rule in rules:
         yield rule, attempt(rule, all_axioms())
-
-
-def write(tried: Sequence[tuple[Rule, Attempt]]) -> None:
-    """Records the proofs that were found, in the order of the rules."""
-    records.write(
-        records.Recorded(fingerprint(rule), result.proof, result.core)
-        for rule, result in tried
-        if result.proof is not None
-    )
 
 
 def recheck(rule: Rule) -> str:
