@@ -17,7 +17,8 @@ _MUCH = 150
 
 
 class Board:
-    """A problem, reduced and split, with ``best[i]`` and ``bounds[i]`` for each of its ``parts``, the smallest first.
+    """A problem, reduced and split, with ``best[i]`` and ``bounds[i]`` for each of its ``parts``, the smallest first;
+    no parts where the reductions prove what is known.
 
     The clock hears of everything that is better than before.
     """
@@ -78,15 +79,16 @@ class Board:
             self.reduced = before.then(
                 reduce(before.problem, self.clock.cost - before.base, lambda: self.clock.left <= reserve)
             )
-            self.parts = split(self.reduced.problem)
+            self.clock.proved(self.reduced.lower_bound)
+            self.parts = split(self.reduced.problem) if not self.done else []
             lowered = self.reduced.lower(self.clock.best)
             self.best = [part.problem.trim(complete(part.problem, part.narrow(lowered))) for part in self.parts]
             self.bounds = [cheap_lower_bound(part.problem) for part in self.parts]
             self.notes |= {f"removed: {step}": count for step, count in self.reduced.removed.items()}
             self.notes["e-nodes left"] = sum(len(part.members) for part in self.parts)
-        self.clock.proved(self.reduced.lower_bound)
-        self._publish()
-        self._prove_whole()
+        if not self.done:
+            self._publish()
+            self._prove_whole()
 
     @property
     def done(self) -> bool:

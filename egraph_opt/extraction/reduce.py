@@ -20,6 +20,7 @@ from egraph_opt.extraction.tree_greedy import cheapest_trees
 
 _MAX_ROUNDS = 20  # each round pays for itself only while it removes something; nearly always 3 to 6 are enough
 _MAX_LANDMARK_ROUNDS = 6
+_PROVEN = 1e-9  # relative: what counts as proven everywhere in this room
 _WORTHWHILE = 0.03  # the part of the problem that a round must remove for another one to be worth its time
 
 
@@ -146,8 +147,8 @@ class _Workspace:
 
     @property
     def proven(self) -> bool:
-        """Whether no selection can cost less than the known one."""
-        return self.lower_bound >= self.upper
+        """Whether no selection can cost less than the known one, as far as sums of rounded numbers can tell."""
+        return self.lower_bound >= self.upper - _PROVEN * abs(self.upper)
 
     def size(self) -> int:
         """E-nodes and operands that are left."""
