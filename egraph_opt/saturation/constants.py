@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from egraph_opt.ir import Constant, TensorType, TupleType, Type
 from egraph_opt.ops import operator
 from egraph_opt.saturation.enodes import ENode
-from egraph_opt.saturation.fold import STORE_ALWAYS
+from egraph_opt.saturation.fold import STORE_ALWAYS, folded
 from egraph_opt.saturation.summed import Axes, summed_axes
 
 Array = NDArray[np.generic]
@@ -89,7 +89,7 @@ class ConstantFolder:
                     self._values[step] = self.constants[int(str(enode.attrs[0]))].load()
                 else:
                     operands = [self._values[c] for c in enode.operands]
-                    self._values[step] = operator(enode.op).evaluate(enode.attrs, operands)  # type: ignore[arg-type]
+                    self._values[step] = folded(enode.op, enode.attrs, operands)
         return self._values[cls]
 
     def _schedule(self, cls: int) -> list[int]:
@@ -191,8 +191,7 @@ class ConstantFolder:
         return operator(enode.op).magnitude(enode.attrs, types, largest)  # type: ignore[arg-type]
 
     def _apply(self, enode: ENode) -> Array | tuple[Array, ...]:
-        with np.errstate(all="ignore"):
-            return operator(enode.op).evaluate(enode.attrs, [self.value(c) for c in enode.operands])  # type: ignore[arg-type]
+        return folded(enode.op, enode.attrs, [self.value(c) for c in enode.operands])
 
     def _cancels(self, enode: ENode) -> bool:
         """Whether the sum is so much smaller than its terms that reassociating it loses ``CANCELLED_BITS`` bits.

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from egraph_opt.ir import Constant, Node, TensorGraph, TensorType
+import numpy as np
+from numpy.typing import NDArray
+
+from egraph_opt.ir import AttrValue, Constant, Node, TensorGraph, TensorType
 from egraph_opt.ops import operator
+
+Array = NDArray[np.generic]
 
 LIMIT = 2**20
 """Bytes of the largest value folded here; larger ones stay expressions, which the e-graph folds if that pays."""
 STORE_ALWAYS = 16 * 2**10
 """Bytes up to which a value is stored whatever it was made from; above, it may not outgrow its operands."""
+
+
+def folded(
+    op: str, attrs: Sequence[AttrValue], operands: Sequence[Array | tuple[Array, ...]]
+) -> Array | tuple[Array, ...]:
+    """The value of an operator of constants, in their own dtype.
+
+    Where it computes, operands are laid out in order, as they are in a model: NumPy adds up a transposed view in
+    another order than its copy, and the last bits of a sum must not depend on how a constant came about.
+    """
+    declared = operator(op)
+    if not declared.rearranges:
+        operands = [v if isinstance(v, tuple) else np.ascontiguousarray(v).reshape(v.shape) for v in operands]
+    with np.errstate(all="ignore"):
+        return declared.evaluate(tuple(attrs), operands)  # type: ignore[arg-type]
 
 
 def fold_constants(graph: TensorGraph, *, everything: bool = False) -> TensorGraph:
@@ -45,6 +65,6 @@ def _fold(node: Node, type_: TensorType, operands: list[int], new: TensorGraph, 
     if not everything and int(str(type_.bytes)) > min(LIMIT, max(STORE_ALWAYS, sources)):
         return None
     values = [new.value(i) for i in operands]
-    result = operator(node.op).evaluate(node.attrs, values)  # type: ignore[arg-type]
+    result = folded(node.op, node.attrs, [v for v in values if v is not None])
     assert not isinstance(result, tuple)
     return Constant.of(np.ascontiguousarray(result).reshape(type_.numbers()), type_.dtype)
