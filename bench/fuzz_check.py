@@ -21,7 +21,7 @@ from egraph_opt.ir import FLOATS, TensorGraph, TensorType, TupleType, Type
 from egraph_opt.ops import operator
 from egraph_opt.ops.base import concrete, concrete_type
 from egraph_opt.rewrites import Rule
-from egraph_opt.saturation import Frozen, freeze
+from egraph_opt.saturation import Frozen, freeze, rebuild
 from egraph_opt.saturation.engine import Engine
 from egraph_opt.saturation.saturate import problem_of
 
@@ -231,7 +231,7 @@ def _extract(
         if selection is None or isinstance(frozen.class_types[enode.cls], TupleType):
             continue
         alone = replace(frozen, egraph=replace(frozen.egraph, roots=np.array([enode.cls], np.int64)))
-        graph = alone.rebuild(selection)
+        graph = rebuild(alone, selection)
         found.extracted += 1
         if enode.cls in roots:
             found.graphs.append(graph)

@@ -8,7 +8,7 @@ one takes every shape of the form. Conditions are tested as soon as everything t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -24,6 +24,8 @@ from egraph_opt.terms.expressions import Undefined, evaluate, names_in
 from egraph_opt.terms.pattern import walk
 
 Chooser = Callable[[tuple[Any, ...]], Iterable[AttrValue]]
+Choice = Callable[["Enumeration", App, Form], Iterator[Type]]
+"""The types of an application of one operator that are of a form, with its attributes and operands bound."""
 SCALAR = TensorType("float64", ())
 
 
@@ -61,10 +63,13 @@ def literal(expr: Expr) -> AttrValue:
 
 
 class Enumeration:
-    """Walks the cases of one axiom; with ``rng`` in random order."""
+    """Walks the cases of one axiom; with ``rng`` in random order. ``choices`` says which cases an operator has:
+    ``choices.cases_of`` makes one for the operators of the space."""
 
-    def __init__(self, axiom: Axiom, space: Space, rng: np.random.Generator | None = None) -> None:
-        self.axiom, self.space, self.rng = axiom, space, rng
+    def __init__(
+        self, axiom: Axiom, space: Space, choices: Mapping[str, Choice], rng: np.random.Generator | None = None
+    ) -> None:
+        self.axiom, self.space, self.choices, self.rng = axiom, space, choices, rng
         self.tensors: dict[str, TensorType] = {}
         self.attributes: dict[str, AttrValue] = {}
         self.numbers: dict[int, TensorType] = {}
@@ -121,10 +126,8 @@ class Enumeration:
                 self.numbers[id(pattern)] = type_
                 yield type_
         elif isinstance(pattern, App):
-            from egraph_opt.axioms.choices import CHOICES
-
             for form in self.shuffled(forms):
-                yield from CHOICES[pattern.op](self, pattern, form)
+                yield from self.choices[pattern.op](self, pattern, form)
         else:
             yield from self._bind(pattern, forms)
 

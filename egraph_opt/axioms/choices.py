@@ -8,16 +8,22 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from egraph_opt.axioms.cases import Enumeration, exactly
+import numpy as np
+
+from egraph_opt.axioms.cases import Choice, Enumeration, exactly
 from egraph_opt.axioms.convolutions import average_pool, conv, fused_conv, global_pool, max_pool
 from egraph_opt.axioms.links import Form
-from egraph_opt.axioms.record import UNARY
+from egraph_opt.axioms.record import UNARY, Axiom
+from egraph_opt.axioms.space import Space
 from egraph_opt.ir import AttrValue, TensorType, TupleType, Type
 from egraph_opt.ops.base import ints
 from egraph_opt.terms import App
 from egraph_opt.terms.pattern import tensor_names
 
-Choice = Callable[[Enumeration, App, Form], Iterator[Type]]
+
+def cases_of(axiom: Axiom, space: Space, rng: np.random.Generator | None = None) -> Enumeration:
+    """Every case of ``axiom`` in ``space``; with ``rng`` in random order."""
+    return Enumeration(axiom, space, CHOICES, rng)
 
 
 def _unary(e: Enumeration, app: App, form: Form) -> Iterator[Type]:

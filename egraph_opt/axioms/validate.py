@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from egraph_opt.axioms.cases import Enumeration
+from egraph_opt.axioms.choices import cases_of
 from egraph_opt.axioms.evaluate import (
     Apply,
     Method,
@@ -78,24 +78,24 @@ def validate(axiom: Axiom, *, sample: int | None = None, seed: int = 0, space: S
     exact = combinations = 0
     rng = np.random.default_rng([seed, *axiom.name.encode()])
     space = dataclasses.replace(space, kernels=_kernels(axiom, space))
-    cases_of = Enumeration(axiom, space, rng if sample is not None else None)
-    weight = len(space.batch) if cases_of.stacks else 1
+    enumerated = cases_of(axiom, space, rng if sample is not None else None)
+    weight = len(space.batch) if enumerated.stacks else 1
     found = ""
     try:
         exact = _exactly(axiom, EXACT_CASES if sample is None else min(sample, EXACT_CASES), rng)
         source = Source(seed)
-        cases: Iterable[Case] = cases_of if sample is None else cases_of.sample(sample)
+        cases: Iterable[Case] = enumerated if sample is None else enumerated.sample(sample)
         for case in cases:
             if _evaluated(axiom, case, source, how):
                 combinations += weight
             else:
-                cases_of.skipped += 1
+                enumerated.skipped += 1
     except _Counterexample as refused:
         found = str(refused)
     seconds = time.process_time() - started
     if not found and not combinations:
         found = "no shapes fit its left side and conditions"
-    return Report(axiom.name, axiom.family, how, exact, combinations, cases_of.skipped, found, seconds)
+    return Report(axiom.name, axiom.family, how, exact, combinations, enumerated.skipped, found, seconds)
 
 
 def _kernels(axiom: Axiom, space: Space) -> tuple[Kernel, ...]:
@@ -141,7 +141,7 @@ def _exactly(axiom: Axiom, count: int, rng: np.random.Generator) -> int:
     if not applies(axiom):
         return 0
     done = 0
-    for case in Enumeration(axiom, TINY, rng).sample(count):
+    for case in cases_of(axiom, TINY, rng).sample(count):
         terms = _terms(axiom, case)
         if terms is None:
             continue

@@ -15,7 +15,7 @@ from egraph_opt.extraction import Guarantee, Moment, extract, extractors
 from egraph_opt.ir import TensorGraph
 from egraph_opt.onnx_io import export_model
 from egraph_opt.runtime import race
-from egraph_opt.saturation import fold_constants
+from egraph_opt.saturation import fold_constants, rebuild
 from egraph_opt.search import Pricer, backtrack
 from egraph_opt.verification import random_feeds, runnable
 
@@ -141,7 +141,7 @@ def _one(subject: Subject, strategy: str, seed: int, time_limit: float) -> tuple
 
 
 def _rebuilt(subject: Subject, selection: Selection) -> TensorGraph | None:
-    return None if subject.explored is None else subject.explored.frozen.rebuild(selection)
+    return None if subject.explored is None else rebuild(subject.explored.frozen, selection)
 
 
 def _search(subject: Subject, time_limit: float) -> tuple[Row, TensorGraph | None]:

@@ -11,7 +11,7 @@ from egraph_opt.ir import Constant, OpaqueType, Size, TensorGraph, TensorType, s
 from egraph_opt.onnx_io.forced import Pair
 from egraph_opt.onnx_io.opaque import CAPTURE
 from egraph_opt.onnx_io.shapes import Fresh
-from egraph_opt.ops import Builder, known_value
+from egraph_opt.ops import GraphBuilder, known_value
 
 Item = TensorType | OpaqueType
 
@@ -58,7 +58,7 @@ class Scope:
 
     def __init__(self, context: Context, captures: Captures | None = None) -> None:
         self.context, self.captures = context, captures
-        self.builder = Builder(TensorGraph())
+        self.builder = GraphBuilder(TensorGraph())
         self.values: dict[onnx_ir.Value, int] = {}
         self.constants: dict[str, int] = {}  # number of the capture that holds a constant, by its key
 

@@ -12,13 +12,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from egraph_opt.ir import INTEGERS, AttrValue, Size, SizeExpr, TensorType, Type, evaluate
 from egraph_opt.ir.sizes import Floor
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.schema import first_opset
 
 if TYPE_CHECKING:
@@ -26,26 +26,6 @@ if TYPE_CHECKING:
 
     from egraph_opt.ops.lowering import Lowering
     from egraph_opt.ops.source import Source
-
-Array = NDArray[Any]  # of any of our dtypes; NumPy's own types allow no arithmetic on ``generic``
-Attrs = tuple[AttrValue, ...]
-Types = Sequence[TensorType]
-Rng = np.random.Generator
-
-
-class IllTyped(ValueError):  # noqa: N818
-    """The operator cannot be applied to operands of these types."""
-
-
-class Unsupported(Exception):  # noqa: N818
-    """This ONNX node cannot be expressed by the operator table; it stays opaque. The message says why.
-
-    ``type`` is that of its only result, where it is known all the same.
-    """
-
-    def __init__(self, message: str, type: TensorType | None = None) -> None:
-        super().__init__(message)
-        self.type = type
 
 
 @dataclass(frozen=True, slots=True)

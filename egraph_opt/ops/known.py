@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from egraph_opt.ir import Node, Size, SizeExpr, TensorGraph, TensorType, floordiv
-from egraph_opt.ops.base import Array, IllTyped, lower_bound
+from egraph_opt.ops.base import lower_bound
+from egraph_opt.ops.kinds import Array, IllTyped
 from egraph_opt.ops.lowering import numpy_dtype
 from egraph_opt.ops.registry import operator
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egraph_opt.ir import NUMERIC, AttrValue, TensorType, Type
-from egraph_opt.ops.base import Attrs
+from egraph_opt.ops.kinds import Attrs
 
 if TYPE_CHECKING:
     import onnx_ir

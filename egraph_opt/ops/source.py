@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from egraph_opt.ir import AttrValue, Constant, Size, TensorGraph, TensorType, Type
-from egraph_opt.ops.base import Array, IllTyped, Unsupported
-from egraph_opt.ops.known import constant_value, size_values
-from egraph_opt.ops.registry import operator
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Types, Unsupported
 
 if TYPE_CHECKING:
     import onnx_ir
 
 
+class Declared(Protocol):
+    """What a builder needs of an operator: ``ops.base.Operator``, which is written against this file."""
+
+    @property
+    def params(self) -> tuple[Named, ...]: ...
+    def infer(self, attrs: Attrs, types: Types, /) -> Type: ...
+    def opset(self, attrs: Attrs, types: Types, /) -> int: ...
+
+
+class Named(Protocol):
+    """An attribute of an operator."""
+
+    @property
+    def name(self) -> str: ...
+
+
 @dataclass(frozen=True)
-class Builder:
-    """Adds typed nodes to a graph.
+class Builder(ABC):
+    """Adds typed nodes to a graph. Which operators there are, and what they compute, ``ops.building`` adds.
 
     Attributes:
         given: values of inputs that are known all the same, symbolic sizes among them.
@@ -28,9 +43,17 @@ class Builder:
     graph: TensorGraph
     given: dict[int, Array] = field(default_factory=dict[int, Array])
 
+    @abstractmethod
+    def declared(self, op: str) -> Declared:
+        """The operator called ``op``."""
+
+    @abstractmethod
     def known(self, index: int) -> Array | None:
         """The value of a node that no input decides: ``constant_value``."""
-        return constant_value(self.graph, index, self.given)
+
+    @abstractmethod
+    def sizes(self, index: int) -> tuple[Size, ...] | None:
+        """The integers of a node that only sizes of operands decide: ``size_values``."""
 
     def apply(self, op: str, operands: Sequence[int], **attributes: AttrValue) -> int:
         """Index of ``op(*operands)``; attributes by name, all of them.
@@ -38,7 +61,7 @@ class Builder:
         Raises:
             IllTyped: the operands do not fit.
         """
-        declared = operator(op)
+        declared = self.declared(op)
         attrs = tuple(attributes[p.name] for p in declared.params)
         assert len(attributes) == len(attrs), f"{op} takes {[p.name for p in declared.params]}"
         return self.graph.add(op, attrs, operands, declared.infer(attrs, [self.type(i) for i in operands]))
@@ -178,12 +201,12 @@ class Source:
         Raises:
             Unsupported: anything else decides them while the model runs.
         """
-        found = size_values(self.builder.graph, self.operand(index), self.builder.given)
+        found = self.builder.sizes(self.operand(index))
         return self.ints(index, what) if found is None else found
 
     def apply(self, op: str, *operands: int, **attributes: AttrValue) -> int:
         """Index of ``op(*operands)``; Unsupported when the types do not fit, or not in the model's opset."""
-        declared = operator(op)
+        declared = self.builder.declared(op)
         attrs = tuple(attributes[p.name] for p in declared.params)
         try:
             types = [self.builder.type(i) for i in operands]

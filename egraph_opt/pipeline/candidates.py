@@ -15,7 +15,7 @@ from egraph_opt.extraction import Ended, Extraction, NoExtractionError, extract_
 from egraph_opt.ir import TensorGraph
 from egraph_opt.pipeline.pricing import LEAVES, Prices
 from egraph_opt.rewrites import Rule
-from egraph_opt.saturation import Frozen
+from egraph_opt.saturation import Frozen, rebuild
 
 NODE_SECONDS = 2e-6
 """What the ``fewest-nodes`` candidate charges for each node on top of its price: launches, caches, memory traffic."""
@@ -122,7 +122,7 @@ class Proposer:
         seen = {self.frozen.graph.fingerprint()}
         selection = self.frozen.selection_of_original()
         if len(selection.order(self.frozen.egraph)) == len(self.frozen.original_enodes()):
-            seen.add(self.frozen.rebuild(selection).fingerprint())
+            seen.add(rebuild(self.frozen, selection).fingerprint())
         return seen
 
     def _plans(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
@@ -178,7 +178,7 @@ class Proposer:
         except NoExtractionError:
             return None
         selection = found.extraction.selection
-        graph, rules = self.frozen.rebuild(selection), self.frozen.rules_behind(selection)
+        graph, rules = rebuild(self.frozen, selection), self.frozen.rules_behind(selection)
         estimated = selection_cost(self.frozen.egraph, self.prices.seconds, selection)
         if self.whole is not None:
             estimated = self.whole(graph)

@@ -2,6 +2,7 @@
 
 from egraph_opt.saturation.fold import fold_constants
 from egraph_opt.saturation.frozen import Frozen, freeze
+from egraph_opt.saturation.rebuild import rebuild
 from egraph_opt.saturation.saturate import Saturation, SaturationReport, Worker, saturate
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, StopReason
 from egraph_opt.saturation.worker import Limits
@@ -17,5 +18,6 @@ __all__ = [
     "Worker",
     "fold_constants",
     "freeze",
+    "rebuild",
     "saturate",
 ]

@@ -9,12 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from egraph_opt.egraph import EGraph, Selection
-from egraph_opt.ir import AttrValue, Origin, TensorGraph, Type
+from egraph_opt.ir import AttrValue, TensorGraph, Type
 from egraph_opt.ops import operator
 from egraph_opt.rewrites import Rule
 from egraph_opt.saturation.constants import ConstantFolder
 from egraph_opt.saturation.enodes import ENode
-from egraph_opt.saturation.regions import Region, regions
 from egraph_opt.saturation.snapshot import Snapshot
 from egraph_opt.terms.pattern import App
 
@@ -135,44 +134,6 @@ class Frozen:
     def _is_replaced(self, cls: int, selection: Selection) -> bool:
         """Whether a rule made what now computes the class (and has been counted for that)."""
         return bool(self.is_new[int(selection.choice[cls])])
-
-    def rebuild(self, selection: Selection) -> TensorGraph:
-        """The selected e-nodes as a tensor graph with the same inputs and outputs; constants are folded.
-
-        Raises:
-            SelectionError: the selection is not a graph.
-        """
-        new = TensorGraph(opaques=self.graph.opaques)
-        names: dict[int, str] = {}
-        for index, name in self.graph.names.items():
-            names.setdefault(self.original[index], name)
-        placed: dict[int, int] = {}
-        for number in selection.order(self.egraph):
-            enode = self.enodes[number]
-            type_ = self.class_types[enode.cls]
-            assert type_ is not None
-            if enode.op == "Const":
-                placed[enode.cls] = new.constant(self.folder.constant(enode.cls))
-            else:
-                placed[enode.cls] = new.add(enode.op, enode.attrs, [placed[c] for c in enode.operands], type_)
-            if enode.cls in names and enode.op != "Const":
-                new.names.setdefault(placed[enode.cls], names[enode.cls])
-        for node, type_ in zip(self.graph.nodes, self.graph.types, strict=True):
-            if node.op == "Input":
-                new.add(node.op, node.attrs, (), type_)  # inputs stay, used or not
-        new.outputs = tuple(placed[int(root)] for root in self.egraph.roots)
-        for region in regions(self, selection):
-            origin = self._origin(region)
-            for number in region.new:
-                new.came_from(placed[self.enodes[number].cls], origin)
-        return new
-
-    def _origin(self, region: Region) -> Origin:
-        """Nodes of the model, and rules, behind a region."""
-        origin = Origin(rules=region.rules)
-        for index in region.old:
-            origin |= self.graph.origins.get(index, Origin())
-        return origin
 
 
 def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, guard_cancellation: bool = True) -> Frozen:

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from egraph_opt.ir import AttrValue, Node, TensorGraph, TensorType, TupleType, Type
-from egraph_opt.ops import Builder, Lowering, Operator, Sample, Sink, Source, importers, operator
+from egraph_opt.ops import GraphBuilder, Lowering, Operator, Sample, Sink, Source, importers, operator
 from egraph_opt.ops.lowering import onnx_dtype
 
 Array = NDArray[Any]
@@ -90,7 +90,7 @@ class Bench:
     def read(proto: onnx.ModelProto, types: Sequence[TensorType] | None = None) -> Read:
         """The graph of ``proto``; ``types`` override those of its inputs."""
         model = onnx_ir.from_proto(proto)
-        builder = Builder(TensorGraph())
+        builder = GraphBuilder(TensorGraph())
         found: dict[onnx_ir.Value, int] = {}
         for i, value in enumerate(model.graph.inputs):
             assert types is not None

@@ -12,7 +12,7 @@ import pytest
 from egraph_opt.extraction import extract
 from egraph_opt.ir import Constant, TensorGraph, TensorType
 from egraph_opt.ops import operator
-from egraph_opt.saturation import Frozen
+from egraph_opt.saturation import Frozen, rebuild
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Tools:
         """The graph that is cheapest by cost per operator; leaves and parts are free."""
         free = {"Input": 0.0, "Const": 0.0, "Get": 0.0}
         prices = np.array([{**free, **costs}.get(e.op, other) for e in frozen.enodes])
-        return frozen.rebuild(extract(frozen.egraph, prices, extractor="ilp").selection)
+        return rebuild(frozen, extract(frozen.egraph, prices, extractor="ilp").selection)
 
     @staticmethod
     def operators(graph: TensorGraph) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from egraph_opt.errors import BudgetError
 from egraph_opt.rewrites import rule
-from egraph_opt.saturation import IterationReport, Limits, StopReason, Worker, saturate
+from egraph_opt.saturation import IterationReport, Limits, StopReason, Worker, rebuild, saturate
 
 EXPLODING = (
     rule("associate-right", "Add(Add(x, y), z)", "Add(x, Add(y, z))", family="explode"),
@@ -53,7 +53,7 @@ def test_killed_from_outside(after: int, sent: signal.Signals, tools: Any) -> No
     assert found.report.reason == StopReason.KILLED
     assert found.report.detail
     assert len(found.report.iterations) >= after
-    original = found.frozen.rebuild(found.frozen.selection_of_original())
+    original = rebuild(found.frozen, found.frozen.selection_of_original())
     tools.same(tools.values(original, _feeds(60)), tools.values(graph, _feeds(60)))
     assert found.frozen.egraph.node_count > 1.5 * len(graph.nodes)
 
@@ -94,7 +94,7 @@ def test_out_of_memory_keeps_the_last_snapshot(tools: Any) -> None:
     found = saturate(graph, (DEEP,), limits)
     assert found.report.reason == StopReason.MEMORY, found.report
     assert found.report.iterations
-    original = found.frozen.rebuild(found.frozen.selection_of_original())
+    original = rebuild(found.frozen, found.frozen.selection_of_original())
     tools.same(tools.values(original, _feeds(500)), tools.values(graph, _feeds(500)))
 
 

@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from egraph_opt.ir import NUMERIC, AttrValue, TensorType, Type
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    Unsupported,
-    broadcast,
-    distinct_shape,
-    fitting,
-    require,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, broadcast, distinct_shape, fitting, require
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering, dtype_name, numpy_dtype, onnx_dtype
 from egraph_opt.ops.source import Source
 

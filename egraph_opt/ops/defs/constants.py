@@ -9,14 +9,9 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Constant, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
-    Array,
-    Attrs,
     Operator,
     Param,
-    Rng,
     Sample,
-    Types,
-    Unsupported,
     as_element,
     distinct_shape,
     fitting,
@@ -27,6 +22,7 @@ from egraph_opt.ops.base import (
     require,
     wide,
 )
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering, dtype_name, numpy_dtype
 from egraph_opt.ops.source import Source
 

@@ -14,21 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    IllTyped,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    Unsupported,
-    fitting,
-    integer,
-    ints,
-    require,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, fitting, integer, ints, require
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.registry import operator
 from egraph_opt.ops.source import Source

@@ -12,22 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    Unsupported,
-    fitting,
-    integer,
-    ints,
-    require,
-    wide,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, fitting, integer, ints, require, wide
 from egraph_opt.ops.defs.conv import written_kernel
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 

@@ -10,21 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, TensorType, Type
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    Unsupported,
-    broadcast,
-    fitting,
-    holds,
-    random_shape,
-    require,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, broadcast, fitting, holds, random_shape, require
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 

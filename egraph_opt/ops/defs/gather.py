@@ -7,19 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from egraph_opt.ir import AttrValue, TensorType, Type
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    distinct_shape,
-    fitting,
-    integer,
-    require,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, distinct_shape, fitting, integer, require
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types
 from egraph_opt.ops.source import Source
 
 _INDICES = ("int32", "int64")

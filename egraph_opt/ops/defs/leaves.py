@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from egraph_opt.ir import AttrValue, TensorType, Type
-from egraph_opt.ops.base import Array, Attrs, IllTyped, Operator, Param, Rng, Sample, Types
+from egraph_opt.ops.base import Operator, Param, Sample
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types
 
 
 class Get(Operator):

@@ -8,22 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    IllTyped,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    broadcast,
-    distinct_shape,
-    fitting,
-    integer,
-    require,
-    wide,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, broadcast, distinct_shape, fitting, integer, require, wide
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types
 from egraph_opt.ops.source import Source
 
 _DTYPES = FLOATS | {"int32", "int64", "uint32", "uint64"}

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, TensorType, Type
-from egraph_opt.ops.base import Array, Attrs, Param, Rng, Sample, Types, fitting, integer, require
+from egraph_opt.ops.base import Param, Sample, fitting, integer, require
 from egraph_opt.ops.defs.elementwise import Binary
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types
 from egraph_opt.ops.source import Source
 
 

@@ -9,15 +9,9 @@ import numpy as np
 
 from egraph_opt.ir import AttrValue, Size, TensorType, TupleType, Type
 from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    IllTyped,
     Operator,
     Param,
-    Rng,
     Sample,
-    Types,
-    Unsupported,
     broadcast,
     distinct_shape,
     fitting,
@@ -26,6 +20,7 @@ from egraph_opt.ops.base import (
     require,
     sizes,
 )
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 

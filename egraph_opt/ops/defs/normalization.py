@@ -8,22 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, TensorType, Type
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    Unsupported,
-    broadcast,
-    distinct_shape,
-    fitting,
-    integer,
-    require,
-    wide,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, broadcast, distinct_shape, fitting, integer, require, wide
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 

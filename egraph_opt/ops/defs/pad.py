@@ -9,14 +9,9 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import (
-    Array,
-    Attrs,
     Operator,
     Param,
-    Rng,
     Sample,
-    Types,
-    Unsupported,
     as_element,
     distinct_shape,
     fitting,
@@ -25,6 +20,7 @@ from egraph_opt.ops.base import (
     lower_bound,
     require,
 )
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 

@@ -10,15 +10,9 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    IllTyped,
     Operator,
     Param,
-    Rng,
     Sample,
-    Types,
-    Unsupported,
     distinct_shape,
     fitting,
     integer,
@@ -29,6 +23,7 @@ from egraph_opt.ops.base import (
     wide,
 )
 from egraph_opt.ops.defs.conv import resolve_pads, sliding_windows
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 

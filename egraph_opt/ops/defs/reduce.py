@@ -10,13 +10,9 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, NUMERIC, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import (
-    Array,
-    Attrs,
     Operator,
     Param,
-    Rng,
     Sample,
-    Types,
     distinct_shape,
     fitting,
     integer,
@@ -25,6 +21,7 @@ from egraph_opt.ops.base import (
     require,
     wide,
 )
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 

@@ -13,22 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from egraph_opt.ir import AttrValue, Size, TensorType, Type, floordiv, product
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    Unsupported,
-    distinct_shape,
-    fitting,
-    ints,
-    lower_bound,
-    require,
-    sizes,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, distinct_shape, fitting, ints, lower_bound, require, sizes
+from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 

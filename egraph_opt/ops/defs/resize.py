@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from egraph_opt.ir import Size, TensorType
-from egraph_opt.ops.base import Operator, Unsupported
+from egraph_opt.ops.base import Operator
+from egraph_opt.ops.kinds import Unsupported
 from egraph_opt.ops.source import Source
 
 

@@ -6,22 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from egraph_opt.ir import AttrValue, Size, TensorType, Type, floordiv
-from egraph_opt.ops.base import (
-    Array,
-    Attrs,
-    IllTyped,
-    Operator,
-    Param,
-    Rng,
-    Sample,
-    Types,
-    Unsupported,
-    distinct_shape,
-    fitting,
-    ints,
-    lower_bound,
-    require,
-)
+from egraph_opt.ops.base import Operator, Param, Sample, distinct_shape, fitting, ints, lower_bound, require
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 
