@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from math import fsum, inf
 
 from egraph_opt.extraction.problem import Problem
@@ -51,6 +51,7 @@ def landmarks(
     Each round finds the *unavoidable path* to every class: the least, over its e-nodes, of cost plus the longest
     path to an operand. From the root of the longest path, walk along e-nodes without cost to the operand of longest
     path: whatever computes a class reached so from classes outside is a landmark, and its cheapest e-node the price.
+    Then only the paths over that landmark are found anew.
 
     Args:
         problem: every class with e-nodes can be computed.
@@ -63,11 +64,15 @@ def landmarks(
     left = [cost if cost > noise else 0.0 for cost in costs]
     found: list[Landmark] = []
     bound = 0.0
+    paths, dearest = find_paths(problem, left)
+    roots = [(-paths[root], root) for root in problem.roots]
+    heapify(roots)
     while bound <= enough and not stop():
-        paths, dearest = _paths(problem, left)
-        root = max(problem.roots, key=lambda cls: (paths[cls], -cls), default=-1)
-        if root < 0 or not 0 < paths[root] < inf:
+        while roots and -roots[0][0] != paths[roots[0][1]]:  # its path has become shorter since
+            heapreplace(roots, (-paths[roots[0][1]], roots[0][1]))
+        if not roots or not 0 < paths[roots[0][1]] < inf:
             break
+        root = roots[0][1]
         zone = _free_zone(problem, root, left, dearest)
         operands = problem.operands
         nodes = tuple(n for cls in zone for n in problem.nodes[cls] if zone.keys().isdisjoint(operands[n]))
@@ -76,6 +81,7 @@ def landmarks(
             left[node] -= price
             if left[node] <= noise:
                 left[node] = 0.0
+        shorten_paths(problem, left, paths, dearest, nodes)
         found.append(Landmark(tuple(zone), nodes, price))
         bound += price
     return Landmarks(fsum(landmark.price for landmark in found), found, left)
@@ -93,7 +99,7 @@ def _free_zone(problem: Problem, root: int, left: Sequence[float], dearest: Sequ
     return zone
 
 
-def _paths(problem: Problem, costs: Sequence[float]) -> tuple[list[float], list[int]]:
+def find_paths(problem: Problem, costs: Sequence[float]) -> tuple[list[float], list[int]]:
     """Per class the length of its unavoidable path, and per e-node the operand of longest path (-1: none)."""
     owner, users = problem.owner, problem.users
     paths, dearest = [inf] * len(problem.nodes), [-1] * len(costs)
@@ -113,3 +119,27 @@ def _paths(problem: Problem, costs: Sequence[float]) -> tuple[list[float], list[
                 if paths[owner[user]] == inf:
                     heappush(heap, (costs[user] + length, user))
     return paths, dearest
+
+
+def shorten_paths(
+    problem: Problem, costs: Sequence[float], paths: list[float], dearest: list[int], cheaper: Sequence[int]
+) -> None:
+    """Brings ``paths`` and ``dearest`` up to date after the costs of the e-nodes ``cheaper`` have become less.
+
+    The paths are those that ``find_paths`` would find; of operands of the same length the first is the dearest.
+    """
+    owner, users, operands = problem.owner, problem.users, problem.operands
+    heap = [(costs[n] + (paths[dearest[n]] if dearest[n] >= 0 else 0.0), n) for n in cheaper]
+    heapify(heap)
+    while heap:
+        length, node = heappop(heap)
+        cls = owner[node]
+        if paths[cls] <= length:
+            continue
+        paths[cls] = length
+        for user in users[cls]:
+            if dearest[user] == cls:
+                dearest[user] = max(operands[user], key=paths.__getitem__)
+                longer = costs[user] + paths[dearest[user]]
+                if longer < paths[owner[user]]:
+                    heappush(heap, (longer, user))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from egraph_opt.extraction import landmarks as module
 from egraph_opt.extraction.landmarks import landmarks
 from egraph_opt.extraction.problem import Choice, Problem
 from egraph_opt.extraction.tree_greedy import cheapest_trees
@@ -77,3 +78,24 @@ def test_the_search_for_landmarks_can_be_ended_early() -> None:
 def test_other_costs_than_those_of_the_problem(costs: list[float]) -> None:
     problem = Problem([0.0, 1.0, 1.0, 5.0], [(1, 2), (3,), (3,), ()], [0, 1, 2, 3], [[0], [1], [2], [3]], [0])
     assert landmarks(problem, costs).bound == sum(costs)
+
+
+def test_paths_are_brought_up_to_date_as_if_they_were_found_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And only a few classes are looked at again: that is why a deep graph takes time that grows as its depth does."""
+    compared = 0
+    shorten = module.shorten_paths
+
+    def watched(problem: Problem, costs: list[float], paths: list[float], dearest: list[int], cheaper: object) -> None:
+        nonlocal compared
+        shorten(problem, costs, paths, dearest, cheaper)  # type: ignore[arg-type]
+        wanted, first = module.find_paths(problem, costs)
+        assert paths == wanted
+        for got, other in zip(dearest, first, strict=True):
+            assert (got < 0) == (other < 0)
+            assert got < 0 or paths[got] == paths[other]
+        compared += 1
+
+    monkeypatch.setattr(module, "shorten_paths", watched)
+    for problem in problems():
+        landmarks(problem)
+    assert compared > 500
