@@ -15,7 +15,7 @@ from egraph_opt.axioms.run import validate_all
 from egraph_opt.axioms.validate import Report
 from egraph_opt.cli.console import stderr, stdout, table
 from egraph_opt.errors import UsageError
-from egraph_opt.pipeline.units import seconds
+from egraph_opt.units import seconds
 
 app = typer.Typer(
     help="The properties of operators that rules are proved from: list them, hold them against the operators.",

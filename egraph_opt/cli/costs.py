@@ -11,8 +11,8 @@ import typer
 
 from egraph_opt.cli.console import stdout, table
 from egraph_opt.errors import UsageError
-from egraph_opt.pipeline.units import seconds
 from egraph_opt.runtime import CostDatabase, Entry, Scope
+from egraph_opt.units import seconds
 
 app = typer.Typer(help="Measured costs of operators.", no_args_is_help=True, rich_markup_mode=None)
 

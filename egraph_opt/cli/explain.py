@@ -12,7 +12,7 @@ import typer
 from egraph_opt.cli.console import ProgressLine, parse_shape_sets, split_names, stdout, table
 from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.explanation import Alternative, Explanation, Fate, NodeExplanation, RuleAt, Stop, explain
-from egraph_opt.pipeline.units import seconds
+from egraph_opt.units import seconds
 
 MOST_RULES = 12
 """Rules of one node that are shown without ``-v``."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from egraph_opt.cli.console import stdout, table
 from egraph_opt.pipeline import Outcome, Report
-from egraph_opt.pipeline.units import seconds, size
+from egraph_opt.units import seconds, size
 
 HELPERS = ("add-commutes", "mul-commutes")
 """Rules that only bring operands into the order that another rule wants: left out of the short list."""

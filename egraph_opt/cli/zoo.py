@@ -14,7 +14,7 @@ from egraph_opt.cli.console import split_names, stderr, stdout, table
 from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.cli.zoo_progress import VIEWS, view
 from egraph_opt.errors import UsageError
-from egraph_opt.pipeline.units import size
+from egraph_opt.units import size
 from egraph_opt.zoo import (
     Batch,
     Journal,

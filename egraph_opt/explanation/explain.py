@@ -26,11 +26,11 @@ from egraph_opt.onnx_io.importer import label_of
 from egraph_opt.onnx_io.opaque import opaque_node
 from egraph_opt.pipeline import OnProgress
 from egraph_opt.pipeline.choose import Decision
-from egraph_opt.pipeline.units import seconds
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules
 from egraph_opt.saturation import Frozen
 from egraph_opt.saturation.regions import Region, chain, regions
+from egraph_opt.units import seconds
 
 LEAVES = ("Input", "Const", "Get")
 MOST_ALTERNATIVES = 12

@@ -11,7 +11,7 @@ from typing import Any
 
 from egraph_opt.compare.plots import svg
 from egraph_opt.errors import UsageError
-from egraph_opt.pipeline.units import seconds, size
+from egraph_opt.units import seconds, size
 from egraph_opt.zoo.journal import latest, read_records, read_rounds
 from egraph_opt.zoo.plots import OUTCOME_COLOURS, STAGES, figures, stages
 from egraph_opt.zoo.records import Outcome, Record
