@@ -31,6 +31,7 @@ _HOST = r"""
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <csetjmp>
 #include <ucontext.h>
 #include <vector>
 #include <algorithm>
@@ -48,10 +49,11 @@ struct uint4 { unsigned x, y, z, w; };
 struct Dim { int x; };
 static Dim threadIdx, blockIdx;
 static ucontext_t scheduler, fibers[1024];
-static bool ended[1024];
+static jmp_buf home, places[1024];  // of the scheduler and of fibers that have begun: no system call saves signals
+static bool ended[1024], begun[1024];
 static int self, width, alive[8], arrived[8], generation[8];  // the fiber that runs; threads per block; by block
 static double slots[1024];
-static void pause_() { swapcontext(&fibers[self], &scheduler); }
+static void pause_() { if (!_setjmp(places[self])) _longjmp(home, 1); }
 static void __syncthreads() {
   int block = self / width, mine = generation[block];
   if (++arrived[block] == alive[block]) { arrived[block] = 0; generation[block]++; }
@@ -73,7 +75,11 @@ _RUN = r"""
 static void** arguments;
 static void body();
 static void fiber() { body(); int b = self / width; ended[self] = true; alive[b]--;
-  if (alive[b] && arrived[b] == alive[b]) { arrived[b] = 0; generation[b]++; } swapcontext(&fibers[self], &scheduler); }
+  if (alive[b] && arrived[b] == alive[b]) { arrived[b] = 0; generation[b]++; } _longjmp(home, 1); }
+static void go_on() {
+  if (_setjmp(home)) return;
+  if (begun[self]) _longjmp(places[self], 1);
+  begun[self] = true; setcontext(&fibers[self]); }
 extern "C" void run(void** given, int grid, int block, int together, int cluster) {
   arguments = given; width = block;
   static vector<char> stacks(1024 * 65536);
@@ -82,14 +88,14 @@ extern "C" void run(void** given, int grid, int block, int together, int cluster
     if (!together) { for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) body(); continue; }
     for (int b = 0; b < cluster; b++) { alive[b] = block; arrived[b] = 0; }
     for (int t = 0; t < block * cluster; t++) {
-      ended[t] = false; getcontext(&fibers[t]);
+      ended[t] = begun[t] = false; getcontext(&fibers[t]);
       fibers[t].uc_stack.ss_sp = &stacks[t * 65536]; fibers[t].uc_stack.ss_size = 65536; fibers[t].uc_link = &scheduler;
       makecontext(&fibers[t], fiber, 0);
     }
     for (bool any = true; any;) { any = false;
       for (int t = 0; t < block * cluster; t++)
         if (!ended[t]) { any = true; self = t; threadIdx.x = t % block; blockIdx.x = first + t / block;
-          swapcontext(&scheduler, &fibers[t]); } }
+          go_on(); } }
   }
 }
 """
@@ -232,7 +238,19 @@ def run(
         code = path.with_suffix(".cpp")
         code.write_text(text)
         assert COMPILER is not None
-        command = [COMPILER, "-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-mf16c", str(code), "-o", str(path)]
+        command = [
+            COMPILER,
+            "-std=c++20",
+            "-O1",
+            "-w",
+            "-U_FORTIFY_SOURCE",
+            "-shared",
+            "-fPIC",
+            "-mf16c",
+            str(code),
+            "-o",
+            str(path),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{source}\n{done.stderr[:3000]}"
     ctypes.CDLL(str(path)).run((ctypes.c_void_p * len(given))(*given), *size, int(together), cluster)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
-from egraph_opt.runtime.cuda.emit import Index, at, integer_let, unravel
+from egraph_opt.runtime.cuda.emit import Emitter, Index, at, integer_let, unravel
 from egraph_opt.runtime.cuda.expressions import literal
 from egraph_opt.runtime.cuda.kernels import Code, finished
 from egraph_opt.runtime.cuda.steps import Generated
 from egraph_opt.runtime.cuda.views import View
 
-_SHARED = 48 * 1024
+_SHARED, _THREADS = 48 * 1024, 256
 
 
 def attention(code: Code, anchors: tuple[int, int, int], target: View, title: str) -> Generated:
@@ -44,30 +45,25 @@ def attention(code: Code, anchors: tuple[int, int, int], target: View, title: st
         index = (*outer, *inner)[-len(shape) :]
         return tuple("0" if n == 1 else i for i, n in zip(index, shape, strict=True))
 
-    def fill(name: str, count: int, inner: int, node: int, place: Callable[[str, str], Index], limit: str) -> None:
+    def bring(into: str, size: tuple[int, int], node: int, place: Callable[[str, str], Index], limit: str) -> None:
         turned = node == k and straight is not None and straight.strides[-1] == 1
-        a, b = (count, "%/") if turned else (inner, "/%")  # neighbours in memory go to neighbouring threads
-        total = count * inner
-        e.lines.append("#pragma unroll")
-        e.enter(f"for (int t = 0; t < {-(-total // 256)}; t++)")
-        e.lines.append(f"const int n = tid + t * 256, r = n {b[0]} {a}, c = n {b[1]} {a};")
-        e.lines.append("float value = 0;")
-        e.enter(f"if ({limit}{f' && n < {total}' if total % 256 else ''})")
-        e.lines.append(f"value = {e.value(node, place('r', 'c'))};")
-        e.leave()
-        e.lines.append(f"{f'if (n < {total}) ' if total % 256 else ''}{name}[r][c] = value;")
-        e.leave()
+        end, side = (length, "r") if turned else (size[1], "c")
+        fill(e, "float", into, size, limit, node, place, end, along=side, first=side)
 
-    def fill_v(name: str) -> None:
-        fill(name, 64, wide, v, lambda r, c: own(v, let(f"s0 + {r}"), c), f"s0 + r < {length}")
+    within = "" if length % 64 == 0 else f"s0 + r < {length}"
 
-    fill("q", rows, depth, q, lambda r, c: own(q, let(f"m0 + {r}"), c), f"m0 + r < {m}")
+    def bring_v(into: str) -> None:
+        bring(into, (64, wide), v, lambda r, c: own(v, let(f"s0 + {r}"), c), within)
+
+    rows_end = "" if m % rows == 0 else f"m0 + r < {m}"
+    bring("q[{r}][{c}]", (rows, depth), q, lambda r, c: own(q, let(f"m0 + {r}"), c), rows_end)
     early = both and length <= 64
     e.enter(f"for (int s0 = 0; s0 < {length}; s0 += 64)")
     e.lines.append("__syncthreads();")
-    fill("tile[0]", 64, depth, k, lambda r, c: own(k, c, let(f"s0 + {r}")), f"s0 + r < {length}")
+    bring("tile[0][{r}][{c}]", (64, depth), k, lambda r, c: own(k, c, let(f"s0 + {r}")), within)
     if early:
-        fill_v("tile[1]")
+        bring_v("tile[1][{r}][{c}]")
+    e.lanes.of.clear()
     e.lines.append("__syncthreads();")
     e.lines.append(f"float sum[{rows // 4}] = {{}};")
     e.lines.append(f"_Pragma(\"unroll\") for (int d = 0; d < {depth}; d++) "
@@ -99,7 +95,8 @@ def attention(code: Code, anchors: tuple[int, int, int], target: View, title: st
     e.enter(f"for (int s0 = 0; s0 < {length}; s0 += 64)")
     e.lines.append("__syncthreads();")
     if not early:
-        fill_v("tile[0]")
+        bring_v("tile[0][{r}][{c}]")
+        e.lanes.of.clear()
         e.lines.append("__syncthreads();")
     e.lines.append(f"const int end = min(64, {length} - s0);")
     bound = "64" if length % 64 == 0 else "end"
@@ -117,6 +114,47 @@ def attention(code: Code, anchors: tuple[int, int, int], target: View, title: st
     e.leave()
     e.leave()
     return finished(e, [], title, math.prod(batch) * tiles, 256, target)
+
+
+def fill(
+    e: Emitter, kind: str, into: str, size: tuple[int, int], limit: str, node: int, place: Callable[[str, str], Index],
+    end: int, *, along: Literal["r", "c"] = "c", first: Literal["r", "c"] = "c",
+) -> None:  # fmt: skip
+    """A block of 256 threads brings ``size`` elements (rows, columns) of ``node`` into shared memory, where ``limit``
+    holds for row r and column c, else 0.
+
+    Args:
+        into: the place of an element, made of {r} and {c}.
+        place: the index of the element at a row and a column.
+        end: where ``node`` ends along that axis whose neighbours lie side by side.
+        along: whether neighbours in a row or in a column lie side by side in memory: up to 16 bytes are loaded at once.
+        first: what neighbouring threads differ in.
+    """
+    counts = dict(zip("rc", size, strict=True))
+    width = next(w for w in (16 // e.type(node).itemsize, 4, 2, 1) if counts[along] % w == end % w == 0)
+    e.lanes.width, counts[along] = width, counts[along] // width
+    e.lanes.of.clear()
+    total, second = counts["r"] * counts["c"], "c" if first == "r" else "r"
+    e.lines.append("#pragma unroll")
+    e.enter(f"for (int t = 0; t < {-(-total // _THREADS)}; t++)")
+    e.lines.append(f"const int n = tid + t * {_THREADS};")
+    if total % _THREADS:
+        e.lines.append(f"if (n >= {total}) continue;")
+    for axis, expression in ((first, f"n % {counts[first]}"), (second, f"n / {counts[first]}")):
+        e.lines.append(f"const int {axis} = {expression}{f' * {width}' if axis == along else ''};")
+    names = e.lanes.start(along, integer_let(e))
+    pairs = [(name, "c") if along == "r" else ("r", name) for name in names]
+    e.lines.append(f"float value[{width}] = {{}};")
+    e.enter(f"if ({limit})" if limit else "")
+    found = e.values(node, [place(r, c) for r, c in pairs])
+    e.lines += [f"value[{lane}] = {value};" for lane, value in enumerate(found)]
+    e.leave()
+    down = [f"Down<{kind}>::of(value[{lane}])" for lane in range(width)]
+    if into.endswith(f"[{{{along}}}]") and width > 1:
+        e.lines.append(f"*(Pack<{kind}, {width}>*)&{into.format(r='r', c='c')} = {{{{{', '.join(down)}}}}};")
+    else:
+        e.lines += [f"{into.format(r=r, c=c)} = {value};" for (r, c), value in zip(pairs, down, strict=True)]
+    e.leave()
 
 
 def attention_fits(depth: int, length: int, wide: int) -> bool:

@@ -9,9 +9,9 @@ than to wait for others. Fragments are those of PTX's ``mma.m16n8k16``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
+from egraph_opt.runtime.cuda.attention import fill
 from egraph_opt.runtime.cuda.emit import Emitter, Index, at, integer_let, unravel
 from egraph_opt.runtime.cuda.expressions import STORED
 from egraph_opt.runtime.cuda.kernels import Code, finished
@@ -79,15 +79,23 @@ def attention_on_units(code: Code, anchors: tuple[int, int, int], target: View, 
         shape = at(e, node)
         return tuple("0" if n == 1 else i for i, n in zip((*outer, *inner)[-len(shape) :], shape, strict=True))
 
-    fill = partial(_fill, e, kind)
-    fill("q[r][c]", (rows, deep), f"m0 + r < {m} && c < {depth}", q, lambda: own(q, let("m0 + r"), "c"))
+    def limit(*conditions: tuple[str, int, int]) -> str:
+        """What holds for indices below ``end`` of those below ``most``."""
+        return " && ".join(f"{name} < {end}" for name, end, most in conditions if end < most)
+
+    many, broad = _up(length, keys), _up(wide, 8)
+    fill(e, kind, "q[{r}][{c}]", (rows, deep), limit(("m0 + r", m, tiles * rows), ("c", depth, deep)), q,
+         lambda r, c: own(q, let(f"m0 + {r}"), c), depth)  # fmt: skip
     e.enter(f"for (int s0 = 0; s0 < {length}; s0 += {keys})")
     e.lines.append("__syncthreads();")
     straight = code.stored(k)
     turned = straight is not None and straight.strides[-1] == 1
-    inside = f"s0 + r < {length} && c < "
-    fill("k[r][c]", (keys, deep), f"{inside}{depth}", k, lambda: own(k, "c", let("s0 + r")), turned=turned)
-    fill("v[c][r]", (keys, _up(wide, 8)), f"{inside}{wide}", v, lambda: own(v, let("s0 + r"), "c"))
+    side = "r" if turned else "c"
+    fill(e, kind, "k[{r}][{c}]", (keys, deep), limit(("s0 + r", length, many), ("c", depth, deep)), k,
+         lambda r, c: own(k, c, let(f"s0 + {r}")), length if turned else depth, along=side, first=side)  # fmt: skip
+    fill(e, kind, "v[{c}][{r}]", (keys, broad), limit(("s0 + r", length, many), ("c", wide, broad)), v,
+         lambda r, c: own(v, let(f"s0 + {r}"), c), wide, first="r")  # fmt: skip
+    e.lanes.of.clear()
     e.lines.append("__syncthreads();")
     e.lines.append(f"float s[{keys // 8}][4] = {{}};")
     part = [f"pair_at(&q[r0 + g + {i % 2 * 8}][d + 2 * t + {i // 2 * 8}])" for i in range(4)]
@@ -97,28 +105,10 @@ def attention_on_units(code: Code, anchors: tuple[int, int, int], target: View, 
     part = [
         f"pair_of<{kind}>(s[d / 8 + {i // 2}][{i % 2 * 2}], s[d / 8 + {i // 2}][{i % 2 * 2 + 1}])" for i in range(4)
     ]
-    e.lines += _products(kind, "out[n]", (columns, keys), part, "v", "c0 + n * 8", limit=_up(wide, 8))
+    e.lines += _products(kind, "out[n]", (columns, keys), part, "v", "c0 + n * 8", limit=broad)
     e.leave()
     _store(e, target, outer, (m, wide, columns))
     return finished(e, [], title, math.prod(batch) * tiles, 32 * _GROUPS, target, UNITS)
-
-
-def _fill(
-    e: Emitter, kind: str, name: str, size: tuple[int, int], inside: str, node: int, place: Callable[[], Index], *,
-    turned: bool = False,
-) -> None:  # fmt: skip
-    """Brings a part of ``node`` into shared memory, zeros where it ends; ``turned``: r runs fastest in memory."""
-    count, inner = size
-    a, b = (count, "%/") if turned else (inner, "/%")
-    e.lines.append("#pragma unroll")
-    e.enter(f"for (int n = tid; n < {count * inner}; n += {32 * _GROUPS})")
-    e.lines.append(f"const int r = n {b[0]} {a}, c = n {b[1]} {a};")
-    e.lines.append("float value = 0;")
-    e.enter(f"if ({inside})")
-    e.lines.append(f"value = {e.value(node, place())};")
-    e.leave()
-    e.lines.append(f"{name} = Down<{kind}>::of(value);")
-    e.leave()
 
 
 def _products(

@@ -13,6 +13,7 @@ import numpy as np
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.runtime.cuda.expressions import COMPUTED, ELEMENTWISE, STORED, cast, expression, literal
+from egraph_opt.runtime.cuda.lanes import Lanes
 from egraph_opt.runtime.cuda.views import View, groups
 
 Index = tuple[str, ...]
@@ -28,7 +29,8 @@ class Emitter:
         parts: how many partial sums, one after the other, make up a stored value.
         arguments: a view of every buffer that the kernel takes, in order of its parameters.
         read: the views that it loads from.
-        rules: how operators that are not element-wise are computed, by name.
+        rules: how operators that are not element-wise are computed, by name; ``wide`` those that compute the elements
+            of all lanes at once.
         special: nodes that something else than the rules computes.
     """
 
@@ -36,12 +38,14 @@ class Emitter:
     stored: Callable[[int], View | None]
     prepared: Callable[[int], View]
     rules: Mapping[str, Callable[[Emitter, int, Index], str]]
+    wide: Mapping[str, Callable[[Emitter, int, Sequence[Index]], list[str]]]
     parts: Mapping[int, int] = field(default_factory=dict[int, int])
+    lanes: Lanes = field(default_factory=Lanes)
     arguments: list[View] = field(default_factory=list[View])
     read: list[View] = field(default_factory=list[View])
     special: Mapping[int, Callable[[int, Index], str]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list[str])
-    _known: list[dict[tuple[int, Index], str]] = field(default_factory=lambda: [{}])
+    _known: list[dict[tuple[object, Index], str]] = field(default_factory=lambda: [{}])
     _names: int = 0
 
     # --- statements
@@ -60,6 +64,10 @@ class Emitter:
     def bind(self, node: int, index: Index, value: str) -> None:
         """What ``node`` is at ``index`` is known, for as long as the present block lasts."""
         self._known[-1][node, index] = value
+
+    def note(self, what: object, index: Index, name: str) -> None:
+        """As ``bind``, for other things than nodes."""
+        self._known[-1][what, index] = name
 
     def enter(self, head: str) -> None:
         """Opens a block; what is computed inside is forgotten after ``leave``."""
@@ -92,18 +100,35 @@ class Emitter:
         """An element in the computed type."""
         if view not in self.read:
             self.read.append(view)
-        return f"up({self.address(view, index)})"
+        axis = self.lanes.axis(view, index)
+        if axis is None:
+            return f"up({self.address(view, index)})"
+        base, lane = self.lanes.of[index[axis]]
+        first = (*index[:axis], base, *index[axis + 1 :])
+        pack = self.known(view, first)
+        if pack is None:
+            kind, pack = f"const Pack<{STORED[view.dtype]}, {self.lanes.width}>", self.name()
+            self.lines.append(f"{kind} {pack} = *({kind}*)&{self.address(view, first)};")
+            self.note(view, first, pack)
+        return f"up({pack}.e[{lane}])"
 
-    def store(self, view: View, index: Sequence[str], value: str) -> None:
-        self.lines.append(f"{self.address(view, index)} = Down<{STORED[view.dtype]}>::of({value});")
+    def store(self, view: View, index: Sequence[str], *values: str) -> None:
+        """Writes an element, or the elements of all lanes from the first one's ``index`` on."""
+        kind = STORED[view.dtype]
+        down = [f"Down<{kind}>::of({value})" for value in values]
+        if len(values) == 1:
+            self.lines.append(f"{self.address(view, index)} = {down[0]};")
+        else:
+            pack = f"Pack<{kind}, {len(values)}>"
+            self.lines.append(f"*({pack}*)&{self.address(view, index)} = {pack}{{{{{', '.join(down)}}}}};")
 
     # --- values
 
     def value(self, node: int, index: Index) -> str:
         """A variable or literal with the element of ``node`` at ``index``."""
-        for scope in reversed(self._known):
-            if (node, index) in scope:
-                return scope[node, index]
+        known = self.known(node, index)
+        if known is not None:
+            return known
         constant, view = self._scalar(node), self.stored(node)
         if constant is not None:
             result = constant
@@ -114,6 +139,32 @@ class Emitter:
             result = self.compute(node, index)
         self._known[-1][node, index] = result
         return result
+
+    def known(self, what: object, index: Index) -> str | None:
+        """The name of what has been computed or loaded in this block or one around it."""
+        return next((scope[what, index] for scope in reversed(self._known) if (what, index) in scope), None)
+
+    def values(self, node: int, indices: Sequence[Index]) -> list[str]:
+        """The elements of ``node`` in all lanes."""
+        if self._scalar(node) is None and self.stored(node) is None and self.known(node, indices[0]) is None:
+            self._prepare(node, indices)
+        return [self.value(node, index) for index in indices]
+
+    def computed(self, node: int, indices: Sequence[Index]) -> list[str]:
+        """The elements of ``node`` in all lanes, computed even where it is stored."""
+        self._prepare(node, indices)
+        return [self.known(node, index) or self.compute(node, index) for index in indices]
+
+    def _prepare(self, node: int, indices: Sequence[Index]) -> None:
+        """Computes what ``node`` needs, or itself, for all lanes at once where that is less than one by one."""
+        operator = self.graph.nodes[node]
+        if len(indices) > 1 and operator.op in self.wide and node not in self.special:
+            for index, found in zip(indices, self.wide[operator.op](self, node, indices), strict=True):
+                self.bind(node, index, found)
+        elif operator.op in ELEMENTWISE:
+            for position in range(1 if operator.op == "BatchNormalization" else len(operator.operands)):
+                own = [self._own(node, position, index) for index in indices]
+                self.values(operator.operands[position], list(dict.fromkeys(own)))
 
     def type(self, node: int) -> TensorType:
         found = self.graph.types[node]
@@ -151,10 +202,11 @@ class Emitter:
 
     def operand(self, node: int, position: int, index: Sequence[str]) -> str:
         """An operand at an index of the result, broadcast as ONNX does."""
-        source = self.graph.nodes[node].operands[position]
-        shape = self.type(source).numbers()
-        own = tuple("0" if n == 1 else i for n, i in zip(shape, index[len(index) - len(shape) :], strict=True))
-        return self.value(source, own)
+        return self.value(self.graph.nodes[node].operands[position], self._own(node, position, index))
+
+    def _own(self, node: int, position: int, index: Sequence[str]) -> Index:
+        shape = self.type(self.graph.nodes[node].operands[position]).numbers()
+        return tuple("0" if n == 1 else i for n, i in zip(shape, index[len(index) - len(shape) :], strict=True))
 
     def _elementwise(self, node: int, index: Index) -> str:
         operator, dtype = self.graph.nodes[node], self.type(node).dtype
@@ -175,9 +227,9 @@ def at(node: Emitter, index: int) -> tuple[int, ...]:
     return node.type(index).numbers()
 
 
-def relinked(index: Sequence[str], new: Sequence[int], old: Sequence[int], let: Callable[[str], str]) -> Index:
+def relinked(e: Emitter, index: Sequence[str], new: Sequence[int], old: Sequence[int]) -> Index:
     """The index into shape ``old`` of the element at ``index`` of shape ``new``, both in row-major order."""
-    result = ["0"] * len(old)
+    result, let = ["0"] * len(old), integer_let(e)
     for left, right in groups(old, new):
         left, right = [i for i in left if old[i] != 1], [i for i in right if new[i] != 1]
         if len(left) == len(right) == 1:
@@ -187,9 +239,9 @@ def relinked(index: Sequence[str], new: Sequence[int], old: Sequence[int], let: 
             continue
         flat, step = [], 1
         for axis in reversed(right):
-            flat.append(index[axis] if step == 1 else f"{index[axis]} * {step}")
+            flat.append((index[axis], step))
             step *= new[axis]
-        whole = let(" + ".join(reversed(flat)) or "0")
+        whole = e.lanes.total(flat[::-1], 0, let)
         step = 1
         for axis in reversed(left):
             divided = whole if step == 1 else f"{whole} / {step}"
@@ -199,13 +251,16 @@ def relinked(index: Sequence[str], new: Sequence[int], old: Sequence[int], let: 
 
 
 def integer_let(emitter: Emitter) -> Callable[[str], str]:
-    """Names an index expression."""
+    """Names an index expression, an equal one alike."""
 
     def let(value: str) -> str:
         if value.isidentifier() or value.isdigit():
             return value
-        name = emitter.name()
-        emitter.lines.append(f"const int {name} = {value};")
+        name = emitter.known("index", (value,))
+        if name is None:
+            name = emitter.name()
+            emitter.lines.append(f"const int {name} = {value};")
+            emitter.note("index", (value,), name)
         return name
 
     return let

@@ -13,7 +13,7 @@ import numpy as np
 from egraph_opt.errors import BudgetError, UsageError
 from egraph_opt.ir import TensorGraph
 from egraph_opt.ops import numpy_dtype
-from egraph_opt.ops.base import Array
+from egraph_opt.ops.kinds import Array
 from egraph_opt.runtime.cuda.blas import BlasCall
 from egraph_opt.runtime.cuda.device import library, machine
 from egraph_opt.runtime.cuda.launch import enqueue

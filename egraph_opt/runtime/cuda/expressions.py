@@ -31,6 +31,11 @@ __device__ __forceinline__ void wait_for_previous() {}
 """
 """What every kernel does first: see ``launch``."""
 
+PACK = """
+template <typename T, int N> struct __align__(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack { T e[N]; };
+"""
+"""Elements that lie side by side: see ``lanes``."""
+
 _DEFINITIONS = """
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
@@ -62,7 +67,7 @@ REDUCE(product, times2)
 REDUCE(max, larger)
 REDUCE(min, smaller)
 """
-PRELUDE = _DEFINITIONS + LAUNCHED
+PRELUDE = _DEFINITIONS + PACK + LAUNCHED
 
 _UNARY: Mapping[str, str] = MappingProxyType(
     {

@@ -261,7 +261,8 @@ class _Decider:
             dense = fusion.dense[node]
             homes = set[int]().union(*(self.home.get(u, set()) for u in fusion.users[node]))
             loose = node not in fusion.stored and node not in self.graph.outputs
-            loose = loose and not homes & fusion.attention.keys()  # which reads it many times
+            half = self.graph.types[node].dtype.endswith("16")  # type: ignore[union-attr]
+            loose = loose and (half or not homes & fusion.attention.keys())  # else read many times, 8 rows at once
             if dense == Dense(node) and self.graph.nodes[node].op != "Conv" and loose:
                 fusion.partial.add(node)
             self._root(node)

@@ -10,7 +10,8 @@ from egraph_opt.ir import TensorGraph
 from egraph_opt.ops.base import integer
 from egraph_opt.runtime.cuda.emit import Emitter, Index, at, integer_let, unravel
 from egraph_opt.runtime.cuda.expressions import COMPUTED, STORED, literal
-from egraph_opt.runtime.cuda.loops import LOOPED, REDUCED, reduced_axes, reduction_index, reduction_start
+from egraph_opt.runtime.cuda.lanes import width_of
+from egraph_opt.runtime.cuda.loops import LOOPED, REDUCED, WIDE, reduced_axes, reduction_index, reduction_start
 from egraph_opt.runtime.cuda.movers import MOVES
 from egraph_opt.runtime.cuda.steps import Generated
 from egraph_opt.runtime.cuda.views import View
@@ -33,17 +34,28 @@ class Code:
     parts: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def emitter(self) -> Emitter:
-        return Emitter(self.graph, self.stored, self.prepared, {**MOVES, **LOOPED}, self.parts)
+        return Emitter(self.graph, self.stored, self.prepared, {**MOVES, **LOOPED}, WIDE, self.parts)
 
     # --- element by element
 
     def loop(self, root: int, target: View, title: str, *, copy: bool = False) -> Generated:
-        """One thread per element of ``root``, in the order in which ``target`` lies; ``copy`` loads what is stored."""
+        """One thread per element of ``root``, or per few that lie side by side, in the order in which ``target`` lies;
+        ``copy`` loads what is stored."""
         e = self.emitter()
         order = sorted(range(len(target.shape)), key=lambda axis: (-target.strides[axis], axis))
-        index = unravel("flat", target.shape, order, integer_let(e))
-        e.store(target, index, e.value(root, index) if copy else e.compute(root, index))
-        count = target.elements
+        last = next((axis for axis in reversed(order) if target.shape[axis] != 1), 0)
+        width = width_of(target, last) if target.shape else 1
+        shape, let = list(target.shape), integer_let(e)
+        if width > 1:
+            shape[last] //= width
+        index = unravel("flat", shape, order, let)
+        indices = [index]
+        if width > 1:
+            e.lanes.width = width
+            names = e.lanes.start(let(f"{index[last]} * {width}"), let)
+            indices = [(*index[:last], name, *index[last + 1 :]) for name in names]
+        e.store(target, indices[0], *(e.values(root, indices) if copy else e.computed(root, indices)))
+        count = target.elements // width
         threads = min(_THREADS, 32 * -(-count // 32))
         head = [f"const int flat = blockIdx.x * {threads} + threadIdx.x;", f"if (flat >= {count}) return;"]
         return finished(e, head, title, -(-count // threads), threads, target)

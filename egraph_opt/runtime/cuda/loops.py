@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -37,7 +38,9 @@ def _taps(
     return taps, places
 
 
-def _pool(e: Emitter, node: int, index: Index) -> str:
+def _pool(e: Emitter, node: int, indices: Sequence[Index]) -> list[str]:
+    """The elements at ``indices``, which differ in their channel only."""
+    index = indices[0]
     operator, dtype = e.graph.nodes[node], e.type(node).dtype
     kernel, strides, pads, dilations = (ints(a) for a in operator.attrs[:4])
     source, highest = operator.operands[0], operator.op == "MaxPool"
@@ -45,18 +48,20 @@ def _pool(e: Emitter, node: int, index: Index) -> str:
     start = (
         ("-INF" if dtype.startswith(("float", "bfloat")) else "-128" if dtype == "int8" else "0") if highest else "0"
     )
-    total = _accumulator(e, dtype, f"({COMPUTED[dtype]}){start}")
+    totals = [_accumulator(e, dtype, f"({COMPUTED[dtype]}){start}") for _ in indices]
     counted = not highest and operator.attrs[5] == 0
     count = _accumulator(e, dtype, "0") if counted else ""
     _, places = _taps(e, index, shape, kernel, strides, pads, dilations)
-    value = e.value(source, (*index[:2], *("0" if n == 1 else p for p, n in zip(places, shape[2:], strict=True))))
-    e.lines.append(f"{total} = larger({total}, {value});" if highest else f"{total} += {value};")
+    inside = tuple("0" if n == 1 else p for p, n in zip(places, shape[2:], strict=True))
+    values = e.values(source, [(*i[:2], *inside) for i in indices])
+    for total, value in zip(totals, values, strict=True):
+        e.lines.append(f"{total} = larger({total}, {value});" if highest else f"{total} += {value};")
     if counted:
         e.lines.append(f"{count} += 1;")
     for _ in kernel:
         e.leave()
     if highest:
-        return total
+        return totals
     if not counted:
         spatial, factors = len(kernel), []
         for i, size in enumerate(kernel):
@@ -67,26 +72,29 @@ def _pool(e: Emitter, node: int, index: Index) -> str:
                 else f"min({size}, ({reach} - {index[2 + i]} * {strides[i]} + {dilations[i] - 1}) / {dilations[i]})"
             )  # fmt: skip
         count = f"({COMPUTED[dtype]})({' * '.join(factors)})"
-    return e.let(dtype, f"{total} / {count}")
+    return [e.let(dtype, f"{total} / {count}") for total in totals]
 
 
-def _depthwise(e: Emitter, node: int, index: Index) -> str:
+def _depthwise(e: Emitter, node: int, indices: Sequence[Index]) -> list[str]:
+    """The elements at ``indices``, which differ in their channel only."""
+    index = indices[0]
     operator, dtype = e.graph.nodes[node], e.type(node).dtype
     strides, pads, dilations = (ints(a) for a in operator.attrs[:3])
     source, weight = operator.operands[:2]
     shape, kernel = at(e, source), at(e, weight)[2:]
     multiple = at(e, weight)[0] // shape[1]
-    bias = e.value(operator.operands[2], (index[1],)) if len(operator.operands) == 3 else "0"
-    total = _accumulator(e, dtype, bias)
-    channel = index[1] if multiple == 1 else integer_let(e)(f"{index[1]} / {multiple}")
+    biases = [e.value(operator.operands[2], (i[1],)) if len(operator.operands) == 3 else "0" for i in indices]
+    totals = [_accumulator(e, dtype, bias) for bias in biases]
+    let = integer_let(e)
+    channels = [i[1] if multiple == 1 else let(f"{i[1]} / {multiple}") for i in indices]
     taps, places = _taps(e, index, shape, kernel, strides, pads, dilations)
-    value = e.value(
-        source, (index[0], channel, *("0" if n == 1 else p for p, n in zip(places, shape[2:], strict=True)))
-    )
-    e.lines.append(f"{total} += {value} * {e.load(e.prepared(node), (*taps, index[1]))};")
+    inside = tuple("0" if n == 1 else p for p, n in zip(places, shape[2:], strict=True))
+    values = e.values(source, [(index[0], channel, *inside) for channel in channels])
+    for i, total, value in zip(indices, totals, values, strict=True):
+        e.lines.append(f"{total} += {value} * {e.load(e.prepared(node), (*taps, i[1]))};")
     for _ in kernel:
         e.leave()
-    return total
+    return totals
 
 
 REDUCED: Mapping[str, tuple[str, str, str]] = {
@@ -190,9 +198,13 @@ def _lrn(e: Emitter, node: int, index: Index) -> str:
     return e.let(dtype, f"{x} / pow(({t}){bias!r} + ({t}){alpha / size!r} * {total}, ({t}){beta!r})")
 
 
+WIDE: Mapping[str, Callable[[Emitter, int, Sequence[Index]], list[str]]] = MappingProxyType(
+    {"MaxPool": _pool, "AveragePool": _pool, "Conv": _depthwise}
+)
+"""Operators whose loop several elements share."""
 LOOPED: dict[str, Callable[[Emitter, int, Index], str]] = {
-    "MaxPool": _pool, "AveragePool": _pool, "Conv": _depthwise, "LRN": _lrn, "ArgMax": _arg, "ArgMin": _arg,
-    **dict.fromkeys(REDUCED, _reduce),
+    "LRN": _lrn, "ArgMax": _arg, "ArgMin": _arg, **dict.fromkeys(REDUCED, _reduce),
+    **{name: lambda e, node, index, rule=rule: rule(e, node, [index])[0] for name, rule in WIDE.items()},
 }  # fmt: skip
 LOOPS = frozenset(LOOPED) - {"Conv"}
 """Operators that loop whatever their attributes; of convolutions only depthwise ones do."""

@@ -14,7 +14,8 @@ from egraph_opt.errors import UsageError
 from egraph_opt.ir import AttrValue, Constant, TensorGraph, TensorType
 from egraph_opt.ir.types import Type
 from egraph_opt.ops import operator
-from egraph_opt.ops.base import Array, concrete
+from egraph_opt.ops.base import concrete
+from egraph_opt.ops.kinds import Array
 from egraph_opt.runtime.cuda.scaled import scaled
 
 _SMALL = 4096

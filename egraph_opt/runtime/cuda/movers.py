@@ -21,15 +21,14 @@ def _transpose(e: Emitter, node: int, index: Index) -> str:
 
 def _reshape(e: Emitter, node: int, index: Index) -> str:
     source = e.graph.nodes[node].operands[0]
-    return e.value(source, relinked(index, at(e, node), at(e, source), integer_let(e)))
+    return e.value(source, relinked(e, index, at(e, node), at(e, source)))
 
 
 def _slice(e: Emitter, node: int, index: Index) -> str:
     attrs, let, own = e.graph.nodes[node].attrs, integer_let(e), list(index)
     source = e.graph.nodes[node].operands[0]
     for axis, start, step in zip(ints(attrs[0]), ints(attrs[1]), ints(attrs[3]), strict=True):
-        moved = own[axis] if step == 1 else f"{own[axis]} * ({step})"
-        own[axis] = let(f"{start} + {moved}" if start else moved)
+        own[axis] = e.lanes.total([(own[axis], step)], start, let)
         if at(e, source)[axis] == 1:
             own[axis] = "0"
     return e.value(source, tuple(own))
@@ -41,7 +40,7 @@ def _get(e: Emitter, node: int, index: Index) -> str:
         raise UsageError(f"the GPU executor has no kernel for {split.op}")
     axis, start = split_start(split, integer(e.graph.nodes[node].attrs[0]))
     own = list(index)
-    own[axis] = integer_let(e)(f"{index[axis]} + {start}") if start else index[axis]
+    own[axis] = e.lanes.total([(index[axis], 1)], start, integer_let(e))
     return e.value(split.operands[0], tuple(own))
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import Node, TensorGraph, TensorType
-from egraph_opt.ops.base import Array, integer, ints
+from egraph_opt.ops.base import integer, ints
+from egraph_opt.ops.kinds import Array
 from egraph_opt.runtime.cuda.attention import attention
 from egraph_opt.runtime.cuda.attention_units import attention_on_units
 from egraph_opt.runtime.cuda.expressions import STORED
@@ -96,11 +97,13 @@ class _Planner:
         number = self._buffer(role, type_.dtype, math.prod(shape), name)
         return View(number, type_.dtype, shape, dense_strides(shape, order))
 
-    def _weight(self, node: int, form: str, shape: tuple[int, ...], make: Callable[[Array], Array]) -> View:
-        """A constant in a form of its own; ``shape`` is what ``make`` returns."""
+    def _weight(
+        self, node: int, form: str, shape: tuple[int, ...], make: Callable[[Array], Array], dtype: str = ""
+    ) -> View:
+        """A constant in a form of its own; ``shape`` and ``dtype`` (if another one) are what ``make`` returns."""
         key = (node, form)
         if key not in self.weights:
-            dtype = self._type(node).dtype
+            dtype = dtype or self._type(node).dtype
             constant = self.graph.constants[integer(self.graph.nodes[node].attrs[0])]
             number = self._buffer(
                 "weight", dtype, math.prod(shape), constant.names[0] if constant.names else "",
@@ -242,8 +245,13 @@ class _Planner:
                 f"the GPU executor has no kernel for {operator.op} with a computed weight {self._type(weight)}"
             )
         if operator.op == "Conv":
-            turned = (*shape[2:], shape[0])
-            return self._weight(weight, "taps", turned, lambda a: np.moveaxis(a.reshape(shape)[:, 0], 0, -1))
+            turned, kind = (*shape[2:], shape[0]), self._type(weight).dtype
+            wide = "float32" if kind.endswith("16") else kind  # every tap is converted many times, else
+
+            def taps(value: Array) -> Array:
+                return np.moveaxis(value.reshape(shape)[:, 0], 0, -1).astype(wide)
+
+            return self._weight(weight, "taps", turned, taps, wide)
         straight = operator.op == "Gemm" and operator.attrs[1]
         turned = shape if straight else shape[::-1]
         return self._weight(weight, "rows" if straight else "columns", turned, lambda a: a if straight else a.T)

@@ -14,7 +14,7 @@ import numpy as np
 
 from egraph_opt.ir import Constant, TensorGraph, TensorType
 from egraph_opt.ops import numpy_dtype, operator
-from egraph_opt.ops.base import Array
+from egraph_opt.ops.kinds import Array
 
 _FLOATS = ("float16", "float32", "float64")
 _BITS = 8

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from egraph_opt.ir import TensorGraph, TensorType
-from egraph_opt.ops.base import Array
+from egraph_opt.ops.kinds import Array
 from egraph_opt.runtime.cuda.views import View
 
 
