@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping
 from typing import Literal
@@ -54,6 +55,11 @@ def leading_symbols(model: onnx_ir.Model) -> set[str]:
     """Sizes of first axes, which are batches as a rule; the only axis of a vector is not."""
     firsts = [type_.shape[0] for type_ in input_types(model).values() if type_.rank > 1]
     return {name for size in firsts for name in symbols_of(size)}
+
+
+def input_elements(model: onnx_ir.Model, sizes: Mapping[str, int]) -> int:
+    """Elements of all inputs together at these sizes, which name every symbol."""
+    return sum(math.prod(evaluate(size, sizes) for size in t.shape) for t in input_types(model).values())
 
 
 def random_feeds(

@@ -13,7 +13,7 @@ import onnxruntime as ort
 
 from egraph_opt.errors import UsageError
 from egraph_opt.runtime import run_session
-from egraph_opt.verification.feeds import leading_symbols, random_feeds, symbols
+from egraph_opt.verification.feeds import input_elements, leading_symbols, random_feeds, symbols
 from egraph_opt.verification.serialize import runnable
 
 COMMON = (64, 32, 16, 48, 96, 128, 160, 224, 256, 288, 320, 512, 576, 640, 1024, 16000, 1, 2, 3, 4, 5, 6, 7, 8)
@@ -21,6 +21,8 @@ COMMON = (64, 32, 16, 48, 96, 128, 160, 224, 256, 288, 320, 512, 576, 640, 1024,
 
 _SMALL = (1, 2, 3, 4, 8, 16, 64)
 _TRIES = 100
+_LARGEST = 2**24
+"""Elements of all inputs together beyond which sizes are not tried: a cube of 16,000 would take all memory."""
 _SECONDS = 10.0
 
 
@@ -49,7 +51,7 @@ def alternative_sizes(model: onnx_ir.Model, sizes: Mapping[str, int]) -> list[di
     if not names:
         return []
     leading = leading_symbols(model)
-    with _trial(model) as trial:
+    with _trial(model, max(_LARGEST, 8 * input_elements(model, sizes))) as trial:
         together = ({n: _other(sizes[n], n in leading, turn) for n in names} for turn in range(4))
         found = next((s for s in _limited(together) if trial.runs(s)), None)
         if found is not None:
@@ -67,8 +69,11 @@ def alternative_sizes(model: onnx_ir.Model, sizes: Mapping[str, int]) -> list[di
 class _Trial:
     model: onnx_ir.Model
     session: ort.InferenceSession
+    largest: int
 
     def runs(self, sizes: Mapping[str, int]) -> bool:
+        if input_elements(self.model, sizes) > self.largest:
+            return False
         feeds = random_feeds(self.model, sizes)
         try:
             run_session(self.session, feeds)
@@ -78,14 +83,14 @@ class _Trial:
 
 
 @contextmanager
-def _trial(model: onnx_ir.Model) -> Iterator[_Trial]:
-    """The model opened for trial runs, one session for all."""
+def _trial(model: onnx_ir.Model, largest: int = _LARGEST) -> Iterator[_Trial]:
+    """The model opened for trial runs on so many elements, one session for all."""
     with runnable(model) as source:
         try:
             session = source.open(optimize=False)
         except Exception as error:  # ONNX Runtime's errors have no common base class
             raise UsageError(f"ONNX Runtime cannot load the model: {' '.join(str(error).split())[:300]}") from None
-        yield _Trial(model, session)
+        yield _Trial(model, session, largest)
 
 
 def _candidates(model: onnx_ir.Model) -> Iterator[dict[str, int]]:

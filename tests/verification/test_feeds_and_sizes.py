@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +91,22 @@ def test_model_that_runs_at_no_size_says_what_to_do(parse: Parse) -> None:
     verdict = verify(model, model)
     assert verdict.kind == "unverified"
     assert verify(model, model, sizes=[{"N": 7919}, {"N": 2 * 7919}]).equivalent
+
+
+def test_the_search_does_not_take_the_memory_of_the_machine(parse: Parse) -> None:
+    model = parse("g (float[N,N,N] x) => (float[A,B] y) <int64[2] s = {-1,7919}> { y = Reshape(x, s) }")
+    tracemalloc.start()  # 16000 cubed would be 16 TB, and 1024 cubed 4 GB
+    with pytest.raises(UsageError, match="--measure-shape"):
+        default_sizes(model)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1 << 29
+
+
+def test_large_sizes_that_the_user_names_have_alternatives(parse: Parse) -> None:
+    model = parse("g (float[B,3,H,W] x) => (float[B,3,1,1] y) { y = GlobalMaxPool(x) }")
+    sizes = {"B": 1, "H": 2048, "W": 4096}
+    assert alternative_sizes(model, sizes)
 
 
 def test_external_weights_are_read_in_place(parse: Parse, tmp_path: Path) -> None:
