@@ -17,9 +17,8 @@ from egraph_opt.extraction.problem import Problem
 
 @dataclass(frozen=True)
 class Landmark:
-    """One of ``nodes`` is in every selection: the e-nodes of ``classes``, a root among them, that use none of these."""
+    """One of ``nodes`` is in each selection: the e-nodes of some classes, a root among these, that use none of them."""
 
-    classes: tuple[int, ...]
     nodes: tuple[int, ...]
     price: float
 
@@ -31,8 +30,9 @@ class Landmarks:
     Attributes:
         bound: every selection costs at least this: the sum of the prices of the landmarks.
         found: the landmarks, in the order in which they were found.
-        left: (n,) what is left of each e-node's cost. A selection costs ``bound`` and what is left of its e-nodes,
-            or more; so an e-node of which more is left than a known selection exceeds the bound is in none better.
+        left: (n,) what is left of each e-node's cost; inf for an e-node that cannot be computed. A selection costs
+            ``bound`` and what is left of its e-nodes, or more; so an e-node of which more is left than a known
+            selection exceeds the bound is in none better.
     """
 
     bound: float
@@ -45,58 +45,136 @@ def landmarks(
     costs: Sequence[float] | None = None,
     enough: float = inf,
     stop: Callable[[], bool] = lambda: False,
+    *,
+    fresh: bool = True,
 ) -> Landmarks:
     """Landmarks that share the costs of the e-nodes among them, until the bound is ``enough`` or no cost is left.
 
-    Each round finds the *unavoidable path* to every class: the least, over its e-nodes, of cost plus the longest
-    path to an operand. From the root of the longest path, walk along e-nodes without cost to the operand of longest
-    path: whatever computes a class reached so from classes outside is a landmark, and its cheapest e-node the price.
-    Then only the paths over that landmark are found anew.
+    The *unavoidable path* to a class is the least, over its e-nodes, of cost plus the longest path to an operand.
+    From the root of the longest path, walk along e-nodes without cost to the operand of longest path: whatever
+    computes a class reached so from classes outside is a landmark, and its cheapest e-node the price.
 
     Args:
-        problem: every class with e-nodes can be computed.
+        problem: may have classes and e-nodes that cannot be computed.
         costs: (n,) not negative; those of ``problem`` if not given.
         enough: a bound above this is not raised further.
         stop: asked after each round.
+        fresh: whether paths are brought up to date after each landmark, which takes most of the time. Without, the
+            bound is as good for many e-graphs, and much worse for some.
     """
-    costs = problem.costs if costs is None else costs
-    noise = 1e-13 * max((cost for cost in costs if cost < inf), default=0.0)
-    left = [cost if cost > noise else 0.0 for cost in costs]
-    found: list[Landmark] = []
+    search = _Search(problem, problem.costs if costs is None else costs, fresh=fresh)
     bound = 0.0
-    paths, dearest = find_paths(problem, left)
-    roots = [(-paths[root], root) for root in problem.roots]
-    heapify(roots)
-    while bound <= enough and not stop():
-        while roots and -roots[0][0] != paths[roots[0][1]]:  # its path has become shorter since
-            heapreplace(roots, (-paths[roots[0][1]], roots[0][1]))
-        if not roots or not 0 < paths[roots[0][1]] < inf:
-            break
-        root = roots[0][1]
-        zone = _free_zone(problem, root, left, dearest)
-        operands = problem.operands
-        nodes = tuple(n for cls in zone for n in problem.nodes[cls] if zone.keys().isdisjoint(operands[n]))
-        price = min(left[node] for node in nodes)
-        for node in nodes:
+    while bound <= enough and not stop() and search.step():
+        bound += search.found[-1].price
+    return Landmarks(fsum(landmark.price for landmark in search.found), search.found, search.left)
+
+
+class _Search:
+    """What is left of the costs, which classes that makes free, and the zone of the next landmark.
+
+    The zone are the classes that lead to the root along e-nodes without cost and their dearest operands; its *ways in*
+    are the e-nodes of these classes that use none of them. Both grow from one landmark to the next, until a class of
+    the zone is free.
+    """
+
+    def __init__(self, problem: Problem, costs: Sequence[float], *, fresh: bool) -> None:
+        self.problem, self.fresh = problem, fresh
+        self.noise = 1e-13 * max((cost for cost in costs if cost < inf), default=0.0)
+        self.left = [cost if cost > self.noise else 0.0 for cost in costs]
+        self.found: list[Landmark] = []
+        self.paths, self.dearest = find_paths(problem, self.left)
+        for node, operand in enumerate(self.dearest):
+            if operand < 0 and problem.operands[node]:
+                self.left[node] = inf  # cannot be computed
+        self.roots = [(-self.paths[root], root) for root in problem.roots if self.paths[root] < inf]
+        heapify(self.roots)
+        self.free = bytearray(len(problem.nodes))  # classes that can be computed without cost
+        self.waiting = problem.operand_counts.copy()  # operands of each e-node that are not free
+        self.zone: set[int] = set()
+        self._settle([node for node in problem.leaves if not self.left[node]])
+
+    def step(self) -> bool:
+        """Finds a landmark and takes its price off the costs; False if nothing is left to pay."""
+        root = self._dearest_root()
+        if root is None:
+            return False
+        if not self.zone:
+            self.ways_in: dict[int, None] = {}
+            self._extend(self._enter(root))
+        price = min(self.left[node] for node in self.ways_in)
+        self.found.append(Landmark(tuple(self.ways_in), price))
+        paid = self._take_off(price)
+        if self.fresh:
+            shorten_paths(self.problem, self.left, self.paths, self.dearest, list(self.ways_in))
+        settled = [node for node in paid if not self.waiting[node]]
+        if settled or self.fresh:
+            self._settle(settled)
+            self.zone = set()
+        else:
+            self._extend(paid)
+        return True
+
+    def _dearest_root(self) -> int | None:
+        """The root of longest path that is not free."""
+        roots, paths = self.roots, self.paths
+        while roots:
+            length, root = roots[0]
+            if self.free[root]:
+                heappop(roots)
+            elif -length != paths[root]:  # its path has become shorter since
+                heapreplace(roots, (-paths[root], root))
+            else:
+                return root
+        return None
+
+    def _take_off(self, price: float) -> list[int]:
+        """Takes the price off the costs of the ways in; those that are without cost now."""
+        left = self.left
+        paid: list[int] = []
+        for node in self.ways_in:
             left[node] -= price
-            if left[node] <= noise:
+            if left[node] <= self.noise:
                 left[node] = 0.0
-        shorten_paths(problem, left, paths, dearest, nodes)
-        found.append(Landmark(tuple(zone), nodes, price))
-        bound += price
-    return Landmarks(fsum(landmark.price for landmark in found), found, left)
+                paid.append(node)
+        return paid
 
+    def _extend(self, paid: list[int]) -> None:
+        """Walk on along e-nodes without cost."""
+        dearest, free, zone = self.dearest, self.free, self.zone
+        while paid:
+            node = paid.pop()
+            self.ways_in.pop(node, None)
+            if free[dearest[node]]:
+                dearest[node] = self._dearest_left(node)
+            if dearest[node] not in zone:
+                paid += self._enter(dearest[node])
 
-def _free_zone(problem: Problem, root: int, left: Sequence[float], dearest: Sequence[int]) -> dict[int, None]:
-    """The classes that lead to ``root`` along e-nodes without cost and their dearest operands; ``root`` first."""
-    zone = {root: None}
-    stack = [root]
-    while stack:
-        for node in problem.nodes[stack.pop()]:
-            if not left[node] and dearest[node] not in zone:
-                zone[dearest[node]] = None
-                stack.append(dearest[node])
-    return zone
+    def _enter(self, cls: int) -> list[int]:
+        """Take a class into the zone; its e-nodes without cost."""
+        left, operands, ways_in = self.left, self.problem.operands, self.ways_in
+        self.zone.add(cls)
+        for user in self.problem.users[cls]:
+            ways_in.pop(user, None)
+        for node in self.problem.nodes[cls]:
+            if left[node] and self.zone.isdisjoint(operands[node]):
+                ways_in[node] = None
+        return [node for node in self.problem.nodes[cls] if not left[node]]
+
+    def _dearest_left(self, node: int) -> int:
+        """The operand of longest path among those that are not free; there is one, as the e-node's class is not."""
+        return max((cls for cls in self.problem.operands[node] if not self.free[cls]), key=self.paths.__getitem__)
+
+    def _settle(self, fresh: list[int]) -> None:
+        """Marks what e-nodes make free that cost nothing and have no operand that does."""
+        owner, users, waiting, left, free = self.problem.owner, self.problem.users, self.waiting, self.left, self.free
+        while fresh:
+            cls = owner[fresh.pop()]
+            if not free[cls]:
+                free[cls] = 1
+                for user in users[cls]:
+                    waiting[user] -= 1
+                    if not waiting[user] and not left[user]:
+                        fresh.append(user)
 
 
 def find_paths(problem: Problem, costs: Sequence[float]) -> tuple[list[float], list[int]]:

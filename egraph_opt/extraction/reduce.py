@@ -73,42 +73,64 @@ class Reduced:
         return original.trim(lifted)
 
 
-def reduce(problem: Problem, upper: float = inf, stop: Callable[[], bool] = lambda: False) -> Reduced:
+def reduce(
+    problem: Problem, upper: float = inf, stop: Callable[[], bool] = lambda: False, *, thorough: bool = True
+) -> Reduced:
     """Applies all steps until they remove next to nothing, or ``stop()`` says so between two steps.
 
     With ``upper``, the cost of a known selection, e-nodes that only dearer selections contain go as well (if no
-    cost is negative). The known selection itself may not survive; one of no higher cost does.
+    cost is negative). The known selection itself may not survive; one of no higher cost does. If landmarks prove at
+    once that none costs less, that ends the work: there may be more left than need be.
+
+    Unless ``thorough``, what takes long as a rule is left out.
     """
     work = _Workspace(problem, upper)
     steps: dict[str, Callable[[], None]] = {
-        "impossible": work.drop_impossible,
-        "settled": work.settle_free_leaves,  # early: where constants are free, little is left for the others
-        "too dear": work.drop_too_dear,
+        "settled": work.settle_free_leaves,  # where constants are free, little is left for the others
         "unreachable": work.drop_unreachable,
+        "merged": work.merge_single_nodes,
+        "dominated": work.drop_dominated,
+        "landmarks": lambda: work.drop_beside_landmarks(stop, fresh=False),  # early: they may prove that all is done
+        "impossible": work.drop_impossible,
+        "too dear": work.drop_too_dear,
         "cyclic": work.drop_cyclic,
         "paid for": work.drop_paid_operands,
         "costs moved": work.move_costs_up,
-        "merged": work.merge_single_nodes,
-        "dominated": work.drop_dominated,
     }
     if work.signed:
         del steps["dominated"], steps["too dear"]
-    removed = dict.fromkeys([*steps, "landmarks"], 0)
+    if work.signed or upper == inf:
+        del steps["landmarks"]
+    removed = dict.fromkeys(steps, 0)
+
+    def ended() -> bool:
+        return work.proven or stop()
+
+    _repeat(work, steps, removed, ended)
+    if thorough and "landmarks" in steps:
+        _repeat_with_landmarks(work, steps, removed, ended)
+    if not work.proven:
+        # Whatever stopped the steps: what is left is closed, and reachable.
+        work.drop_impossible()
+        work.drop_unreachable()
+    return work.finish(removed)
+
+
+def _repeat_with_landmarks(
+    work: _Workspace, steps: dict[str, Callable[[], None]], removed: dict[str, int], stop: Callable[[], bool]
+) -> None:
+    """Rounds of the best landmarks, and then of ``steps``, while they remove something."""
     for _ in range(_MAX_LANDMARK_ROUNDS):
-        _repeat(work, steps, removed, stop)
-        if work.signed or stop():
-            break
+        if stop():
+            return
         before = work.size()
         work.drop_beside_landmarks(stop)
-        removed["landmarks"] += before - work.size()
-        if work.size() >= (1 - _WORTHWHILE) * before or work.proven:
-            break
-    if removed["landmarks"] and not work.proven and not stop():
-        _repeat(work, steps, removed, stop)
-    # Whatever stopped the steps: what is left is closed, and reachable.
-    work.drop_impossible()
-    work.drop_unreachable()
-    return work.finish(removed)
+        fewer = before - work.size()
+        removed["landmarks"] += fewer
+        if fewer:
+            _repeat(work, steps, removed, stop)
+        if work.size() >= (1 - _WORTHWHILE) * before:
+            return
 
 
 def _repeat(
@@ -322,10 +344,9 @@ class _Workspace:
         left = self._left_over(0.0)
         self.keep(lambda node: self.costs[node] + max((paths[d] for d in self.operands[node]), default=0.0) <= left)
 
-    def drop_beside_landmarks(self, stop: Callable[[], bool]) -> None:
+    def drop_beside_landmarks(self, stop: Callable[[], bool], *, fresh: bool = True) -> None:
         """E-nodes that cost more, beside what the landmarks pay for, than a known selection leaves."""
-        problem = self.problem()
-        found = landmarks(problem, enough=self._left_over(0.0), stop=stop)
+        found = landmarks(self.problem(), enough=self._left_over(0.0), stop=stop, fresh=fresh)
         self.lower_bound = max(self.lower_bound, min(self.upper, fsum([*self.base, found.bound])))
         left = self._left_over(found.bound)
         self.keep(lambda node: found.left[node] <= left)

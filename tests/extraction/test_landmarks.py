@@ -49,10 +49,11 @@ def selections(problem: Problem) -> Iterator[Choice]:
     yield from extend({}, problem.roots)
 
 
-def test_every_selection_contains_each_landmark_and_costs_the_bound_and_the_rest() -> None:
+@pytest.mark.parametrize("fresh", [True, False])
+def test_every_selection_contains_each_landmark_and_costs_the_bound_and_the_rest(fresh: bool) -> None:
     found_any = 0
     for problem in problems():
-        result = landmarks(problem)
+        result = landmarks(problem, fresh=fresh)
         found_any += bool(result.found)
         for choice in selections(problem):
             selected = {node for node in choice if node >= 0}
