@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
+from egraph_opt.startup import quick_start
+
 
 def main() -> None:
     """Entry point; see ``app.main`` for the exit codes. ``costs measure`` runs without what other commands need."""
+    quick_start()
     if sys.argv[1:3] == ["costs", "measure"] and not all(map(find_spec, ("typer", "rich", "onnx_ir", "onnxruntime"))):
         from egraph_opt.cli.bare import main as bare
 

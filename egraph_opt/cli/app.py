@@ -3,50 +3,53 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 
 from egraph_opt import __version__
-from egraph_opt.cli import (
-    axioms,
-    bisect,
-    compare,
-    costs,
-    doctor,
-    explain,
-    extract,
-    generate,
-    optimize,
-    record,
-    rules,
-    verify,
-    zoo,
-)
 from egraph_opt.cli.console import stderr
 from egraph_opt.errors import EgraphOptError
 
-app = typer.Typer(
-    name="egraph-opt",
-    help="Turns an ONNX model into a faster one that computes the same, and shows the evidence.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-app.command("optimize")(optimize.optimize_command)
-app.command("verify")(verify.verify_command)
-app.command("explain")(explain.explain_command)
-app.command("extract")(extract.extract_command)
-app.command("compare")(compare.compare_command)
-rules.app.command("generate")(generate.generate_command)
-rules.app.command("record")(record.record_command)
-rules.app.command("bisect")(bisect.bisect_command)
-app.add_typer(rules.app, name="rules")
-app.add_typer(axioms.app, name="axioms")
-app.add_typer(costs.app, name="costs")
-app.command("zoo")(zoo.zoo_command)
-app.command("report")(zoo.report_command)
-app.command("doctor")(doctor.doctor_command)
+COMMANDS = {
+    "optimize": "optimize:optimize_command",
+    "verify": "verify:verify_command",
+    "explain": "explain:explain_command",
+    "extract": "extract:extract_command",
+    "compare": "compare:compare_command",
+    "rules": "rules:app",
+    "axioms": "axioms:app",
+    "costs": "costs:app",
+    "zoo": "zoo:zoo_command",
+    "report": "zoo:report_command",
+    "doctor": "doctor:doctor_command",
+}
+"""Commands, and groups of them, in the order in which the help shows them: module in this package, and what in it."""
+
+
+def program(words: Sequence[str] = ()) -> typer.Typer:
+    """The command line as far as ``words`` need it: with the command that they begin with, or else with all.
+
+    No command waits for the libraries of the others.
+    """
+    made = typer.Typer(
+        name="egraph-opt",
+        help="Turns an ONNX model into a faster one that computes the same, and shows the evidence.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    made.callback()(_options)
+    for name in [word for word in words[:1] if word in COMMANDS] or COMMANDS:
+        module, _, member = COMMANDS[name].partition(":")
+        found = getattr(import_module(f"egraph_opt.cli.{module}"), member)
+        if isinstance(found, typer.Typer):
+            made.add_typer(found, name=name)
+        else:
+            made.command(name)(found)
+    return made
 
 
 def _version(value: bool) -> None:
@@ -55,7 +58,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
@@ -66,7 +68,7 @@ def main() -> None:
     """Entry point. Exit codes: 0 done, 1 the answer is no, 2 usage, 3 invalid model, 4 internal, 5 nothing verified, 6
     budget, 130 interrupted."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(program(sys.argv[1:])(standalone_mode=False) or 0)
     except EgraphOptError as error:
         stderr.print(f"egraph-opt: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from egraph_opt.errors import UsageError
-from egraph_opt.pipeline import Progress as Event
+
+if TYPE_CHECKING:
+    from egraph_opt.pipeline import Progress as Event
 
 WIDTH = 100
 """Columns of what is no terminal, and of tables on one that is wider."""

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import typer
 
+from egraph_opt.cli.bisect import bisect_command
 from egraph_opt.cli.console import stdout, table
+from egraph_opt.cli.generate import generate_command
+from egraph_opt.cli.record import record_command
 from egraph_opt.errors import UsageError
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.artefact import read_rules
@@ -25,6 +28,9 @@ from egraph_opt.terms.gates import Verdict, check_equation
 app = typer.Typer(
     help="The rewrite rules: list them, show one, check them.", no_args_is_help=True, rich_markup_mode=None
 )
+app.command("generate")(generate_command)
+app.command("record")(record_command)
+app.command("bisect")(bisect_command)
 
 
 @app.command("list")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import onnx
 import onnx_ir
-import onnx_shape_inference
 
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import OpaqueType, Size, TensorType, TupleType, Type, symbol
@@ -179,6 +178,8 @@ def _by_library(
     values: Sequence[Array | None],
 ) -> dict[str, onnx.TypeProto]:
     """By a library that knows operators of other domains, on a model of this node alone."""
+    import onnx_shape_inference  # with the whole of SymPy, for the few models that have such operators
+
     inputs = [None if t is None else _value(f"i{i}", t) for i, t in enumerate(operands)]
     stored: list[onnx_ir.Value] = []
     for i, (value, array) in enumerate(zip(inputs, values, strict=True)):

@@ -14,7 +14,6 @@ import onnx_ir
 from egraph_opt.onnx_io import weight_bytes
 from egraph_opt.pipeline.options import Options
 from egraph_opt.runtime import RaceResult, halving
-from egraph_opt.runtime.cuda.race import race_on_gpu
 from egraph_opt.verification import ApartError, Runnable, apart, random_feeds, runnable, symbols
 
 Sizes = Mapping[str, int]
@@ -128,6 +127,8 @@ def race_at_sizes(
         budget = max(min(budget, (deadline - time.monotonic()) * 0.6 / len(sizes)), 0.5)
     found: list[tuple[Sizes, RaceResult | None]] = []
     if options.target == "cuda":
+        from egraph_opt.runtime.cuda.race import race_on_gpu  # with the executor, which no other target needs
+
         fast, models = options.numerics == "fast", {ORIGINAL: original, **candidates}
         found = [(s, race_on_gpu(models, sizes=s, fast=fast, budget_seconds=budget)) for s in sizes]
     else:

@@ -180,7 +180,8 @@ class Run:
         for shapes in self.options.shape_sets:
             if shapes:
                 measured_sizes(self.model, shapes)  # complain before any work is done
-        offered = self.rules or all_rules("thorough")
+        named = self.options.skip_rules or self.options.only_rules  # those may be rules of another effort
+        offered = self.rules or all_rules("thorough" if named else self.options.effort)
         names = {rule.name for rule in offered}  # on a second way they are all there
         offered += tuple(r for r in read_user_rules(self.options.rule_files) if r.name not in names)
         self.rules = admit(

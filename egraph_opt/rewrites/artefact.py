@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from egraph_opt.errors import UsageError
-from egraph_opt.rewrites.rule import Rule
+from egraph_opt.rewrites.rule import Effort, Rule
 from egraph_opt.terms import Pattern, PatternError, Var, sides
 
 
@@ -16,8 +16,8 @@ def rules_to_text(rules: Sequence[Rule]) -> str:
     return "".join(json.dumps(_plain(rule)) + "\n" for rule in rules)
 
 
-def rules_from_text(text: str, source: str) -> tuple[Rule, ...]:
-    """The rules of an artefact; ``source`` names it in complaints.
+def rules_from_text(text: str, source: str, *, effort: Effort = "thorough") -> tuple[Rule, ...]:
+    """The rules of an artefact for an effort; ``source`` names it in complaints.
 
     Raises:
         UsageError: a line is no rule; the message names line and cause.
@@ -25,20 +25,22 @@ def rules_from_text(text: str, source: str) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            rules.append(_rule(json.loads(line)))
-        except (ValueError, KeyError, TypeError, PatternError) as error:
+            stored = json.loads(line)
+            if effort in ("thorough", stored.get("effort", "standard")):
+                rules.append(_rule(stored))
+        except (ValueError, KeyError, TypeError, AttributeError, PatternError) as error:
             raise UsageError(f"{source}, line {number}, is no rule: {error}") from None
     return tuple(rules)
 
 
-def read_rules(path: str | Path) -> tuple[Rule, ...]:
-    """The rules of an artefact file.
+def read_rules(path: str | Path, *, effort: Effort = "thorough") -> tuple[Rule, ...]:
+    """The rules of an artefact file for an effort.
 
     Raises:
         UsageError: the file cannot be read, or a line of it is no rule.
     """
     try:
-        return rules_from_text(Path(path).read_text(), str(path))
+        return rules_from_text(Path(path).read_text(), str(path), effort=effort)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
 

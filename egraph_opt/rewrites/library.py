@@ -18,9 +18,9 @@ GENERATED = Path(__file__).with_name("generated.jsonl")
 
 
 @cache
-def generated_rules() -> tuple[Rule, ...]:
-    """The rules that were found by machine."""
-    return read_rules(GENERATED)
+def generated_rules(effort: Effort = "thorough") -> tuple[Rule, ...]:
+    """The rules that were found by machine, for an effort."""
+    return read_rules(GENERATED, effort=effort)
 
 
 @cache
@@ -33,7 +33,7 @@ def hand_rules() -> tuple[Rule, ...]:
 @cache
 def all_rules(effort: Effort = "standard") -> tuple[Rule, ...]:
     """Every rule that ships for an effort, in a stable order: laws written by hand, then generated ones."""
-    rules = hand_rules() + generated_rules()
+    rules = hand_rules() + generated_rules(effort)
     names = [rule.name for rule in rules]
     assert len(set(names)) == len(names), "two rules have one name"
     return tuple(rule for rule in rules if effort in ("thorough", rule.effort))

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import Any, Protocol, runtime_checkable
 
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import TensorGraph
-from egraph_opt.runtime.analytic import Analytic
 from egraph_opt.runtime.costs import CostModel
-from egraph_opt.runtime.cuda.costs import Cuda
-from egraph_opt.runtime.ort_cpu import OrtCpu
 
-COST_MODELS: tuple[type[CostModel], ...] = (OrtCpu, Analytic, Cuda)
+COST_MODELS = {"ort-cpu": "ort_cpu:OrtCpu", "analytic": "analytic:Analytic", "cuda": "cuda.costs:Cuda"}
+"""By name, the default first: module in this package, and class. What a target needs is loaded when it is asked for."""
 
 
 def cost_models() -> dict[str, type[CostModel]]:
     """Every cost model by name, the default first."""
-    return {model.name: model for model in COST_MODELS}
+    return {name: _load(name) for name in COST_MODELS}
+
+
+def _load(name: str) -> type[CostModel]:
+    module, _, kind = COST_MODELS[name].partition(":")
+    return getattr(import_module(f"egraph_opt.runtime.{module}"), kind)
 
 
 def get_cost_model(target: str, **options: Any) -> CostModel:
@@ -29,9 +32,9 @@ def get_cost_model(target: str, **options: Any) -> CostModel:
         UsageError: there is no such model, or it has no such option.
     """
     name, _, device = target.partition(":")
-    found = cost_models().get(name)
-    if found is None:
-        raise UsageError(f"unknown target {target!r}: choose one of {', '.join(cost_models())}")
+    if name not in COST_MODELS:
+        raise UsageError(f"unknown target {target!r}: choose one of {', '.join(COST_MODELS)}")
+    found = _load(name)
     given = {"device": device, **options} if device else options
     allowed = [f.name for f in dataclasses.fields(found)] if dataclasses.is_dataclass(found) else []
     unknown = [option for option in given if option not in allowed]
@@ -40,6 +43,13 @@ def get_cost_model(target: str, **options: Any) -> CostModel:
     return found(**given)
 
 
+@runtime_checkable
+class PricesWholes(Protocol):
+    """A cost model that can also say how long one run of a whole graph takes; ``None`` for one that it cannot run."""
+
+    def whole(self, graph: TensorGraph, sizes: Mapping[str, int]) -> float | None: ...
+
+
 def whole_price(model: CostModel, sizes: Mapping[str, int]) -> Callable[[TensorGraph], float | None] | None:
     """What says how long one run of a whole graph takes, for targets whose models can tell; ``None`` for others."""
-    return partial(model.whole, sizes=sizes) if isinstance(model, Cuda) else None
+    return (lambda graph: model.whole(graph, sizes)) if isinstance(model, PricesWholes) else None

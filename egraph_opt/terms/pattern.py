@@ -120,8 +120,8 @@ def _convert(tree: ast.expr, text: str) -> Pattern:
             if op not in operators():
                 raise PatternError(f"{text!r}: there is no operator {op}")
             params = [p.name for p in operators()[op].params]
-            given = {k.arg: ast.unparse(k.value) for k in keywords if k.arg is not None}
-            bundle = next((ast.unparse(k.value) for k in keywords if k.arg is None), None)
+            given = {k.arg: _text(k.value) for k in keywords if k.arg is not None}
+            bundle = next((_text(k.value) for k in keywords if k.arg is None), None)
             unknown = set(given) - set(params)
             if unknown or (bundle is None and set(params) != set(given)):
                 raise PatternError(f"{text!r}: {op} takes the attributes {params}")
@@ -129,6 +129,11 @@ def _convert(tree: ast.expr, text: str) -> Pattern:
             return App(op, attrs, tuple(_convert(o, text) for o in operands))
         case _:
             raise PatternError(f"{text!r}: {ast.unparse(tree)} is neither a tensor, a number nor an operator")
+
+
+def _text(tree: ast.expr) -> str:
+    """What was written; nearly always a name, for which ``unparse`` would take as long as all else together."""
+    return tree.id if isinstance(tree, ast.Name) else ast.unparse(tree)
 
 
 def walk(pattern: Pattern) -> Iterator[Pattern]:

@@ -14,7 +14,7 @@ from egraph_opt.axioms.run import validate_all
 from egraph_opt.axioms.space import TINY
 from egraph_opt.axioms.validate import Report
 from egraph_opt.cli import axioms as command
-from egraph_opt.cli.app import app
+from egraph_opt.cli.app import program
 
 RIGHT = axiom("right", "Add(x, y)", "Add(y, x)")
 FEW = tuple(a for a in all_axioms() if a.family == "products")[:4]
@@ -73,7 +73,7 @@ def test_two_processes_find_the_same() -> None:
 def test_validate_prints_a_table_and_writes_numbers(tmp_path: Path) -> None:
     file = tmp_path / "reports.json"
     chosen = ["axioms", "validate", FEW[0].name, "--sample", "3", "--json", str(file)]
-    result = CliRunner().invoke(app, chosen)
+    result = CliRunner().invoke(program(), chosen)
     assert result.exit_code == 0
     assert "0 counterexamples" in result.stdout
     data = json.loads(file.read_text())
@@ -84,12 +84,12 @@ def test_validate_prints_a_table_and_writes_numbers(tmp_path: Path) -> None:
 def test_a_wrong_axiom_gives_exit_1(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = axiom("wrong", "Sub(x, y)", "Sub(y, x)", "shape(x) == shape(y)", family="elementwise")
     monkeypatch.setattr(command, "all_axioms", lambda: (RIGHT, wrong))
-    result = CliRunner().invoke(app, ["axioms", "validate", "--sample", "5", "--jobs", "1"])
+    result = CliRunner().invoke(program(), ["axioms", "validate", "--sample", "5", "--jobs", "1"])
     assert result.exit_code == 1
     assert "BAD" in result.stdout
 
 
 def test_list_is_json_on_request() -> None:
-    result = CliRunner().invoke(app, ["axioms", "list", "--family", "convolution", "--json", "-"])
+    result = CliRunner().invoke(program(), ["axioms", "list", "--family", "convolution", "--json", "-"])
     assert result.exit_code == 0
     assert {a["family"] for a in json.loads(result.stdout)} == {"convolution"}

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from egraph_opt import Options
-from egraph_opt.cli.app import app
+from egraph_opt.cli.app import program
 from egraph_opt.egraph.serialize import read_egraph
 from egraph_opt.extraction import Ended, LazyExtraction, extract_lazily
 from egraph_opt.onnx_io import to_ir
@@ -155,10 +155,10 @@ def test_the_report_says_what_was_saved_and_a_saved_egraph_holds_costs(
     assert run.prices is not None
     assert told["saved"] == len({s.key for s, known in asked(run.prices) if not known})
     arguments = ["optimize", str(tmp_path / "fire.onnx"), "--lazy-costs", "--no-measure", "--save-egraph"]
-    result = CliRunner().invoke(app, [*arguments, str(tmp_path / "e.json")])
+    result = CliRunner().invoke(program(), [*arguments, str(tmp_path / "e.json")])
     assert result.exit_code == 0, result.output
     assert "could not change the answer" in result.output
     stored = read_egraph(tmp_path / "e.json")
-    warm = CliRunner().invoke(app, [*arguments[:2], "--no-measure", "--save-egraph", str(tmp_path / "f.json")])
+    warm = CliRunner().invoke(program(), [*arguments[:2], "--no-measure", "--save-egraph", str(tmp_path / "f.json")])
     assert warm.exit_code == 0
     assert (read_egraph(tmp_path / "f.json").costs == stored.costs).all()
