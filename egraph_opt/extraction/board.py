@@ -39,7 +39,7 @@ class Board:
         """Cheapest trees, reductions with their cost; unless that proves them best, ``improve``.
 
         Without ``greedy``, the warm start is answer enough; without ``local``, what the caller tries comes before
-        ``improve``.
+        ``improve``, and before reductions that take long.
         """
         self.problem, self.clock = problem, clock
         self.notes: dict[str, int] = {}
@@ -51,7 +51,7 @@ class Board:
                 trees, _ = cheapest_trees(problem, [max(cost, 0.0) for cost in problem.costs])
                 clock.found(problem, problem.trim(trees))
                 clock.proved(cheap_lower_bound(problem))
-        self.reduce(reserve=0.6 * clock.limit if greedy and clock.limit is not None else 0.0)
+        self.reduce(0.6 * clock.limit if greedy and clock.limit is not None else 0.0, thorough=local)
         if greedy and local and not self.done:
             self.improve()
 
@@ -64,21 +64,27 @@ class Board:
                 self.offer(index, DagGreedy().best_choice(problem, [start], self.clock))
             if not self.done and sum(len(part.members) for part in self.parts) > _MUCH:
                 self.clock.found(self.problem, DagGreedy().best_choice(self.problem, [], self.clock))
-        cut_short = not self.problem.has_negative_costs and self.reduced.lower_bound == float("-inf")
-        if (cut_short or self.clock.cost < before) and not self.done:
+        if (not self._thorough or self.clock.cost < before) and not self.done:
             self.reduce()
 
-    def reduce(self, reserve: float = 0.0) -> None:
+    def reduce(self, reserve: float = 0.0, *, thorough: bool = True) -> None:
         """Reduce what is left, with the best cost so far: a better answer makes for a smaller problem.
 
-        Stops while ``reserve`` seconds are left, for the greedy answer needs time as well.
+        Stops while ``reserve`` seconds are left, for the greedy answer needs time as well. For ``thorough`` see
+        ``reduce`` in ``reduce.py``.
         """
         with self.clock.stage("reduce"):
             assert self.clock.best is not None
             before = self.reduced
             self.reduced = before.then(
-                reduce(before.problem, self.clock.cost - before.base, lambda: self.clock.left <= reserve)
+                reduce(
+                    before.problem,
+                    self.clock.cost - before.base,
+                    lambda: self.clock.left <= reserve,
+                    thorough=thorough,
+                )
             )
+            self._thorough = thorough and self.clock.left > reserve
             self.clock.proved(self.reduced.lower_bound)
             self.parts = split(self.reduced.problem) if not self.done else []
             lowered = self.reduced.lower(self.clock.best)
