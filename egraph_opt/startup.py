@@ -31,6 +31,12 @@ def quick_start() -> None:
         sys.meta_path.insert(0, _WhenNeeded())
 
 
+def command_of(module: str) -> list[str]:
+    """The command line of a process of ours that runs ``main`` of a module, after a quick start."""
+    entry = f"from {__name__} import quick_start; quick_start(); from {module} import main; main()"
+    return [sys.executable, "-c", entry]
+
+
 class _WhenNeeded(MetaPathFinder):
     """Finds the modules that are seldom needed, and lets them run when something of theirs is first asked for."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import queue
 import subprocess
-import sys
 import threading
 from types import TracebackType
 
 from egraph_opt.extraction.problem import Choice
 from egraph_opt.extraction.worker import Ended, Job, receive, send
+from egraph_opt.startup import command_of
 
 Message = tuple[int, Choice | None, float]
 
@@ -20,7 +20,7 @@ class Child:
 
     def __init__(self, job: Job) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from egraph_opt.extraction.worker import main; main()"],
+            command_of("egraph_opt.extraction.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # an interrupt from the terminal reaches the parent alone

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -19,6 +17,7 @@ from egraph_opt.saturation.engine import Problem
 from egraph_opt.saturation.frozen import Frozen, freeze
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, StopReason
 from egraph_opt.saturation.worker import Job, Limits, read, write
+from egraph_opt.startup import command_of
 
 GRACE = 5.0
 """Seconds past the time limit after which a worker that is still in an iteration is killed."""
@@ -68,11 +67,10 @@ class Worker:
     def __init__(self) -> None:
         self._sender: threading.Thread | None = None
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "egraph_opt.saturation.worker"],
+            command_of("egraph_opt.saturation.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # it multiplies nothing: no threads that wait for work
         )
 
     def begin(self, job: Job) -> BinaryIO:

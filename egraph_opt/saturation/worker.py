@@ -1,4 +1,4 @@
-"""The worker process: ``python -m egraph_opt.saturation.worker``.
+"""The worker process.
 
 Reads one job, a pickle, from stdin. Writes pickles to stdout: ``("iteration",
 report, snapshot)`` for every round, where most small rounds have no snapshot, and at the end ``("done", stop reason,
@@ -129,9 +129,3 @@ def main() -> None:
         if not (isinstance(error, MemoryError) or _is_full(job.limits.memory)):
             raise
         write(out, ("done", StopReason.MEMORY, None))
-
-
-if __name__ == "__main__":
-    from egraph_opt.saturation import worker  # under its own name, so that what is pickled here is known there
-
-    worker.main()

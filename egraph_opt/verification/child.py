@@ -21,9 +21,9 @@ import onnx_ir
 
 from egraph_opt.errors import EgraphOptError
 from egraph_opt.onnx_io import weight_bytes
+from egraph_opt.startup import command_of
 from egraph_opt.verification.serialize import Runnable, runnable
 
-_ENTRY = "from egraph_opt.verification.child import main; main()"
 HEAVY = 32_000_000
 """Bytes of weights above which a model is not run in this process."""
 
@@ -94,7 +94,7 @@ def _answer(function: Callable[..., Any], sources: list[Runnable], options: dict
 
 @contextlib.contextmanager
 def _started() -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, "-c", _ENTRY], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command_of(__name__), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         yield process
     finally:

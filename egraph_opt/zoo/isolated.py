@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from egraph_opt.startup import command_of
 from egraph_opt.zoo.records import Finding, Outcome, is_about_memory
 from egraph_opt.zoo.worker import Job, Limits, Task
 
@@ -44,7 +45,7 @@ class Isolated:
         order = pickle.dumps(limits) + pickle.dumps(pickle.dumps((job, task)))
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from egraph_opt.zoo.worker import main; main()"],
+                command_of("egraph_opt.zoo.worker"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
