@@ -6,6 +6,7 @@ barrier can go unnoticed here. Memory is that of the plan: a value that is overw
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import hashlib
 import re
@@ -33,7 +34,7 @@ _HOST = r"""
 #include <cstring>
 #include <csetjmp>
 #include <ucontext.h>
-#include <vector>
+#include <memory>
 #include <algorithm>
 using namespace std;
 typedef _Float16 __half;
@@ -82,7 +83,7 @@ static void go_on() {
   begun[self] = true; setcontext(&fibers[self]); }
 extern "C" void run(void** given, int grid, int block, int together, int cluster) {
   arguments = given; width = block;
-  static vector<char> stacks(1024 * 65536);
+  unique_ptr<char[]> stacks(new char[1024 * 65536]);  // most of it is never touched
   for (int first = 0; first < grid; first += cluster) {
     blockIdx.x = first;
     if (!together) { for (threadIdx.x = 0; threadIdx.x < block; threadIdx.x++) body(); continue; }
@@ -253,7 +254,9 @@ def run(
         ]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{source}\n{done.stderr[:3000]}"
-    ctypes.CDLL(str(path)).run((ctypes.c_void_p * len(given))(*given), *size, int(together), cluster)
+    library = ctypes.CDLL(str(path))
+    library.run((ctypes.c_void_p * len(given))(*given), *size, int(together), cluster)
+    _ctypes.dlclose(library._handle)  # else every kernel that ever ran keeps its memory
 
 
 def _type_of(step: Generated, number: int) -> str:

@@ -151,7 +151,7 @@ def fill(
     e.leave()
     down = [f"Down<{kind}>::of(value[{lane}])" for lane in range(width)]
     if into.endswith(f"[{{{along}}}]") and width > 1:
-        e.lines.append(f"*(Pack<{kind}, {width}>*)&{into.format(r='r', c='c')} = {{{{{', '.join(down)}}}}};")
+        e.lines.append(f"*(Several<{kind}, {width}>*)&{into.format(r='r', c='c')} = {{{{{', '.join(down)}}}}};")
     else:
         e.lines += [f"{into.format(r=r, c=c)} = {value};" for (r, c), value in zip(pairs, down, strict=True)]
     e.leave()

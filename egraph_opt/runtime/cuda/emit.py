@@ -107,7 +107,7 @@ class Emitter:
         first = (*index[:axis], base, *index[axis + 1 :])
         pack = self.known(view, first)
         if pack is None:
-            kind, pack = f"const Pack<{STORED[view.dtype]}, {self.lanes.width}>", self.name()
+            kind, pack = f"const Several<{STORED[view.dtype]}, {self.lanes.width}>", self.name()
             self.lines.append(f"{kind} {pack} = *({kind}*)&{self.address(view, first)};")
             self.note(view, first, pack)
         return f"up({pack}.e[{lane}])"
@@ -119,7 +119,7 @@ class Emitter:
         if len(values) == 1:
             self.lines.append(f"{self.address(view, index)} = {down[0]};")
         else:
-            pack = f"Pack<{kind}, {len(values)}>"
+            pack = f"Several<{kind}, {len(values)}>"
             self.lines.append(f"*({pack}*)&{self.address(view, index)} = {pack}{{{{{', '.join(down)}}}}};")
 
     # --- values

@@ -101,14 +101,14 @@ class Program:
                 before = self.calls
                 tried = {number: self._named(tuner, number, fast, label) for number in places[key]}
                 self.calls = before | tried
-                self._rebuild(tuner)
+                self.rebuild(tuner)
                 taken = self.seconds(replays=10, rounds=5)
                 if taken < best * (1 - _BETTER):
                     best, tuner.choices.known[key] = taken, (label, seconds)
                 else:
                     self.calls = before
         if rivals:
-            self._rebuild(tuner)
+            self.rebuild(tuner)
 
     def _named(self, tuner: Tuner, number: int, fast: bool, label: str) -> Call:
         step = self.plan.steps[number]
@@ -117,7 +117,8 @@ class Program:
         assert call is not None, f"{label} runs no longer"
         return call
 
-    def _rebuild(self, tuner: Tuner) -> None:
+    def rebuild(self, tuner: Tuner) -> None:
+        """Allocates and captures anew: with other calls, or with the weights that ``tuner`` now has."""
         self._allocate(tuner)
         self.graph = self._capture()
 

@@ -31,8 +31,8 @@ __device__ __forceinline__ void wait_for_previous() {}
 """
 """What every kernel does first: see ``launch``."""
 
-PACK = """
-template <typename T, int N> struct __align__(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack { T e[N]; };
+SEVERAL = """
+template <typename T, int N> struct __align__(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Several { T e[N]; };
 """
 """Elements that lie side by side: see ``lanes``."""
 
@@ -67,7 +67,7 @@ REDUCE(product, times2)
 REDUCE(max, larger)
 REDUCE(min, smaller)
 """
-PRELUDE = _DEFINITIONS + PACK + LAUNCHED
+PRELUDE = _DEFINITIONS + SEVERAL + LAUNCHED
 
 _UNARY: Mapping[str, str] = MappingProxyType(
     {

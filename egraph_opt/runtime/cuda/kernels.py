@@ -10,7 +10,7 @@ from egraph_opt.ir import TensorGraph
 from egraph_opt.ops.base import integer
 from egraph_opt.runtime.cuda.emit import Emitter, Index, at, integer_let, unravel
 from egraph_opt.runtime.cuda.expressions import COMPUTED, STORED, literal
-from egraph_opt.runtime.cuda.lanes import width_of
+from egraph_opt.runtime.cuda.lanes import packs, width_of
 from egraph_opt.runtime.cuda.loops import LOOPED, REDUCED, WIDE, reduced_axes, reduction_index, reduction_start
 from egraph_opt.runtime.cuda.movers import MOVES
 from egraph_opt.runtime.cuda.steps import Generated
@@ -76,7 +76,8 @@ class Code:
         outer_shape = tuple(1 if a in axes else n for a, n in enumerate(shape))
         outer = unravel("row", outer_shape, range(len(shape)), let)
         inner_shape = tuple(n if a in axes else 1 for a, n in enumerate(shape))
-        steps = -(-length // threads)
+        width = _row_width(length, threads, axes, len(shape))
+        steps = -(-length // (threads * width))
         dtype = e.type(anchor).dtype
         t = COMPUTED[dtype]
 
@@ -84,26 +85,42 @@ class Code:
             inside = unravel(i, inner_shape, range(len(shape)), let)
             return tuple(inside[a] if a in axes else outer[a] for a in range(len(shape)))
 
-        def each(body: Callable[[str, str], None]) -> None:
+        def several(body: Callable[[Sequence[str], Sequence[str]], None]) -> None:
             e.lines.append("#pragma unroll")
             e.enter(f"for (int k = 0; k < {steps}; k++)")
-            e.lines.append(f"const int i = lane + k * {threads};")
-            e.enter(f"if (i < {length})" if length % threads else "")
-            body("i", "x[k]")
+            e.lines.append(f"const int i = (lane + k * {threads}) * {width};")
+            e.enter(f"if (i < {length})" if length % (threads * width) else "")
+            body(e.lanes.start("i", let), [f"x[k * {width} + {number}]" for number in range(width)])
             e.leave()
             e.leave()
 
-        e.lines.append(f"{t} x[{steps}];")
-        each(lambda i, x: e.lines.append(f"{x} = {e.value(source, index(i))};"))
+        def each(body: Callable[[str, str], None]) -> None:
+            def one_by_one(names: Sequence[str], xs: Sequence[str]) -> None:
+                for i, x in zip(names, xs, strict=True):
+                    body(i, x)
+
+            several(one_by_one)
+
+        def read(names: Sequence[str], xs: Sequence[str]) -> None:
+            values = e.values(source, [index(i) for i in names])
+            e.lines += [f"{x} = {value};" for x, value in zip(xs, values, strict=True)]
+
+        def finish(names: Sequence[str], xs: Sequence[str]) -> None:
+            owns = [index(i) for i in names]
+            for own, x in zip(owns, xs, strict=True):
+                e.bind(anchor, own, _normalised(e, anchor, own, normal(x)))
+            values = e.computed(root, owns)
+            if width > 1 and packs(target, axes[0], width):
+                e.store(target, owns[0], *values)
+            else:
+                for own, value in zip(owns, values, strict=True):
+                    e.store(target, own, value)
+
+        e.lanes.width = width
+        e.lines.append(f"{t} x[{steps * width}];")
+        several(read)
         normal = _statistics(e, operator.op, operator.attrs, t, dtype, length, warps, each)
-
-        def finish(i: str, x: str) -> None:
-            own = index(i)
-            value = _normalised(e, anchor, own, normal(x))
-            e.bind(anchor, own, value)
-            e.store(target, own, value if root == anchor else e.compute(root, own))
-
-        each(finish)
+        several(finish)
         lane = f"const int lane = threadIdx.x{' & 31' if per_block > 1 else ''};"
         row = (
             f"const int row = blockIdx.x * {per_block} + (threadIdx.x >> 5);"
@@ -241,6 +258,13 @@ __device__ __forceinline__ float dot(const T* __restrict__ w, const T* __restric
 
 def _paren(value: str) -> str:
     return value if value.isidentifier() or value.isdigit() else f"({value})"
+
+
+def _row_width(length: int, threads: int, axes: Sequence[int], rank: int) -> int:
+    """How many neighbours a thread has of a row that lies along the last axis."""
+    if tuple(axes) != (rank - 1,):
+        return 1
+    return next((width for width in (4, 2) if length % width == 0 and length >= width * threads), 1)
 
 
 def _row_axes(graph: TensorGraph, anchor: int) -> tuple[int, ...]:

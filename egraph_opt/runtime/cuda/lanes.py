@@ -51,6 +51,8 @@ class Lanes:
 
     def axis(self, view: View, index: Sequence[str]) -> int | None:
         """The axis along which the element at ``index`` is one of several that one load brings."""
+        if self.width == 1:
+            return None
         axis = next((a for a, i in enumerate(index) if i in self.of and view.shape[a] != 1), None)
         return axis if axis is not None and packs(view, axis, self.width) else None
 

@@ -29,6 +29,7 @@ _COLD = 160 * 2**20
 _REPEATS, _MOST_REPEATS, _SMALL = 12, 64, 2**18
 """Launches in a timed graph, and the most of them where going through all copies of the weights takes more; and bytes
 of weights that lie in the cache anyway."""
+_PLACES = 3
 _NEAR, _MOST_RIVALS = 1.4, 5
 """How much slower alone a call may be to be a rival of the fastest, and how many there are at most."""
 _IDLE = 0.02
@@ -202,12 +203,12 @@ class Tuner:
         whole, zeros = _laid({n: b for n, b in used.items() if not b.dtype.startswith(("float", "bfloat"))})
         warm, size = _laid({n: b for n, b in used.items() if b.role != "weight" and n not in whole})
         cold, once = _laid({n: b for n, b in used.items() if b.role == "weight" and n not in whole})
-        copies, repeats = self._turns(once, buffers)
-        base = self._scratch(max(size + once * copies + call.space + 256, _COLD))
+        copies, repeats, shifts = self._turns(once, buffers)
+        base = self._scratch(max(size + once * copies + call.space + 256, _COLD) + shifts[-1])
         block = self.cupy.zeros(max(zeros, 256), self.cupy.uint8)
         self.cupy.cuda.Device().synchronize()  # our stream does not wait for the one that filled it
 
-        def pointer(turn: int) -> Pointer:
+        def pointer(turn: int, base: int) -> Pointer:
             def of(view: View) -> int:
                 inside = view.offset * (2 if view.dtype == "bfloat16" else np.dtype(view.dtype).itemsize)
                 if view.buffer in whole:
@@ -218,20 +219,26 @@ class Tuner:
 
             return of
 
-        space, idle = base + size + once * copies, time.monotonic() - self._worked
-        spin = 2e-3 if idle < _IDLE else 2e-2
-        taken = timed(
-            self.cupy, self.stream, lambda n, s: call.launch(pointer(n), space, s, True, True), repeats, warm=spin
-        )
-        self._worked = time.monotonic()
-        return taken
+        def taken(start: int) -> float:
+            space, idle = start + size + once * copies, time.monotonic() - self._worked
+            spin = 2e-3 if idle < _IDLE else 2e-2
+            found = timed(
+                self.cupy, self.stream, lambda n, s: call.launch(pointer(n, start), space, s, True, True), repeats,
+                warm=spin,
+            )  # fmt: skip
+            self._worked = time.monotonic()
+            return found
 
-    def _turns(self, once: int, buffers: Sequence[Buffer]) -> tuple[int, int]:
-        """How many copies there are of the weights of a step, of ``once`` bytes, and how many launches."""
+        return median(taken(base + shift) for shift in shifts)
+
+    def _turns(self, once: int, buffers: Sequence[Buffer]) -> tuple[int, int, Sequence[int]]:
+        """How many copies there are of the weights of a step, of ``once`` bytes, how many launches, and where else in
+        memory they are timed: what stays in a cache that is nearly full depends on that."""
         room = 0 if self.alone else room_of(buffers)
         wanted = max(1, (room * 2**20 if room else _COLD) // max(once, 1))
         repeats = _REPEATS if once < _SMALL else max(_REPEATS, min(_MOST_REPEATS, wanted))
-        return min(repeats, wanted), repeats
+        copies = min(repeats, wanted)
+        return copies, repeats // copies * copies, [i * _COLD // 2 for i in range(_PLACES)] if room else [0]
 
     def _scratch(self, size: int) -> int:
         """The address of at least ``size`` bytes of small random numbers."""
