@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """An attribute. ``int`` ones are written as numbers in rules and in egglog; others are ids of a value table."""
+    """An attribute. ``int`` ones are written as numbers in rules and in egglog; others are ids of a value table.
+
+    ``single``: a float that ONNX stores in 32 bits, whatever the operands are.
+    """
 
     name: str
     kind: Literal["int", "value"] = "value"
+    single: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,13 @@ class Operator:
             IllTyped: the operands do not fit.
         """
         raise NotImplementedError(self.name)
+
+    def is_storable(self, attrs: Attrs, types: Types) -> bool:
+        """Whether ONNX holds the attributes well enough: 32 bits of a float are too few beside operands of float64."""
+        if not any(isinstance(t, TensorType) and t.dtype == "float64" for t in types):
+            return True
+        floats = [v for p, v in zip(self.params, attrs, strict=True) if p.single and isinstance(v, float)]
+        return all(math.isnan(v) or float(np.float32(v)) == v for v in floats)
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array | tuple[Array, ...]:
         """The value in NumPy, in the operands' own dtype; also on float64 and on int64 residues."""

@@ -280,6 +280,8 @@ class Engine:
     def _infer(self, op: str, attrs: tuple[AttrValue, ...], operands: Sequence[AttrValue]) -> int | None:
         if op != "Get" and not all(isinstance(t, TensorType) for t in operands):
             return None
+        if not operator(op).is_storable(attrs, operands):  # type: ignore[arg-type]
+            return None  # a rule would make an attribute of a number that loses bits there
         try:
             return self._type_id(operator(op).infer(attrs, operands))  # type: ignore[arg-type]
         except IllTyped:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,11 +47,14 @@ class Comparison:
     fault: str
 
 
-def reference(low: Array, high: Array | None, usual_scale: float, numerics: Numerics) -> Reference:
+def reference(
+    low: Array, high: Array | None, usual_scale: float, numerics: Numerics, computed_in: Collection[str] = ()
+) -> Reference:
     """Calibrates one output from the original's two runs; ``high`` is ``None`` where the optimized one failed.
 
     Args:
         usual_scale: the largest finite magnitude of this output over all inputs.
+        computed_in: the floats of the values that it was computed from, where they are others than its own.
     """
     comparable = high is not None and high.shape == low.shape and high.dtype == low.dtype
     other = high if high is not None and comparable else low
@@ -60,14 +63,17 @@ def reference(low: Array, high: Array | None, usual_scale: float, numerics: Nume
         return Reference(low, SPREAD_FACTOR * differing, np.ones(low.shape, bool), np.ones(low.shape, bool))
     finite, other_finite = np.isfinite(low), np.isfinite(other)
     spread = _largest_difference(low, other, finite & other_finite)
-    relative = _RELATIVE.get(low.dtype.name, 0.1) * (_FAST if numerics == "fast" else 1.0)
-    floor = relative * max(scale(low), _SMALL_CASE * usual_scale)
+    floor = rounding(low, numerics, computed_in) * max(scale(low), _SMALL_CASE * usual_scale)
     return Reference(low, SPREAD_FACTOR * spread + floor, finite == other_finite, _kind(low) == _kind(other))
 
 
-def rounding(like: Array, numerics: Numerics) -> float:
-    """Relative difference that is rounding in the dtype of ``like``; 0 for what is no float."""
-    return _RELATIVE.get(like.dtype.name, 0.0) * (_FAST if numerics == "fast" else 1.0)
+def rounding(like: Array, numerics: Numerics, computed_in: Collection[str] = ()) -> float:
+    """Relative difference that is rounding in the dtype of ``like``, or in a coarser one that it was computed in; 0 for
+    what is no float."""
+    if not _inexact(like):
+        return 0.0
+    coarsest = max(_RELATIVE.get(name, 0.1) for name in (like.dtype.name, *computed_in))
+    return coarsest * (_FAST if numerics == "fast" else 1.0)
 
 
 def compare(expected: Reference, got: Array, numerics: Numerics, *, bits: bool) -> Comparison:

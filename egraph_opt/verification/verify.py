@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import get_args
@@ -26,6 +26,7 @@ from egraph_opt.verification.compare import (
 )
 from egraph_opt.verification.interface import interface_difference
 from egraph_opt.verification.oracle import DoubleOracle, NotCovered
+from egraph_opt.verification.precision import computed_in
 from egraph_opt.verification.serialize import Runnable, checker_complaint, runnable
 from egraph_opt.verification.verdict import Evidence, Verdict
 
@@ -82,6 +83,7 @@ class _Verification:
     notes: list[str] = field(default_factory=list[str])
     checks: list[str] = field(default_factory=list[str])
     started: float = field(default_factory=time.monotonic)
+    computed_in: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
 
     def run(self, sizes: Sequence[Mapping[str, int]], feeds: Sequence[Feeds], seed: int) -> Verdict:
         fault = self._static_fault()
@@ -142,7 +144,8 @@ class _Verification:
                     settled = wanted.settled if wanted.settled.shape == value.shape else expect.settled
                     # which of NaN, inf and -inf comes out depends on the order of operations, in any precision
                     expect = replace(expect, settled=settled, alike=np.zeros(value.shape, bool))
-                    tolerance = rounding(wanted.value, self.numerics) * max(scale(value), 1e-30)
+                    coarse = self.computed_in.get(name, ())
+                    tolerance = rounding(wanted.value, self.numerics, coarse) * max(scale(value), 1e-30)
                     found = compare(replace(expect, tolerance=tolerance), after[name], self.numerics, bits=False)
                     fault = f"{found.fault} (evaluated in float64)" if found.fault else ""
                     evidence.append(
@@ -192,6 +195,7 @@ class _Verification:
                 usual = scale(array) if case.kind in _USUAL else 0.0
                 scales[name] = max(scales.get(name, 0.0), usual)
         self._note_oracles(low)
+        self.computed_in = computed_in(self.original)
         high: list[dict[str, Array]] = []
         try:
             session = old.open(optimize=True)
@@ -204,7 +208,10 @@ class _Verification:
             self.notes.append(f"ONNX Runtime's highest level fails on the original: {_line(error)}")
         high += [{}] * (len(ran) - len(high))
         return [
-            [reference(array, other.get(name), scales[name], self.numerics) for name, array in outputs]
+            [
+                reference(array, other.get(name), scales[name], self.numerics, self.computed_in.get(name, ()))
+                for name, array in outputs
+            ]
             for outputs, other in zip(low, high, strict=True)
         ]
 

@@ -11,12 +11,14 @@ from onnx import helper, numpy_helper
 import egraph_opt
 
 
-def optimized(inputs: str, body: str, numbers: dict[str, object], *, opset: int = 20) -> onnx.ModelProto:
+def optimized(
+    inputs: str, body: str, numbers: dict[str, object], *, opset: int = 20, dtype: str = "float32"
+) -> onnx.ModelProto:
     text = f'<ir_version: 9, opset_import: ["" : {opset}]> g ({inputs}) => (float[n] y) {{ {body} }}'
     model = onnx.parser.parse_model(text)
     for name, value in numbers.items():
         array = np.asarray(value)
-        array = array.astype(np.float32) if array.dtype.kind == "f" else array
+        array = array.astype(dtype) if array.dtype.kind == "f" else array
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     model.graph.output[0].ClearField("type")
     model.graph.output[0].CopyFrom(onnx.shape_inference.infer_shapes(model, strict_mode=True).graph.output[0])
@@ -57,6 +59,18 @@ def test_layer_normalization_takes_any_epsilon(epsilon: object, square: str, quo
     assert kinds(model) == ["LayerNormalization"]
     found = attributes(model.graph.node[0])
     assert found["epsilon"] == np.float32(np.asarray(epsilon).ravel()[0])
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-5, 0.125])
+@pytest.mark.parametrize("centred", [True, False])
+def test_attributes_have_32_bits_and_float64_has_more(epsilon: float, centred: bool) -> None:
+    body, numbers = norm([-1], epsilon, "Mul(d, d)", "r = Sqrt(e) n = Div(d, r)")
+    body = body if centred else body.replace("d = Sub(x, m)", "d = Identity(x)")
+    model = optimized("double[2,6,8] x", body, numbers, dtype="float64")
+    wanted = "LayerNormalization" if centred else "RMSNormalization"
+    exact = float(np.float32(epsilon)) == epsilon
+    assert (wanted in kinds(model)) == exact
+    assert exact or "Sqrt" in kinds(model)
 
 
 def test_layer_normalization_over_several_axes() -> None:

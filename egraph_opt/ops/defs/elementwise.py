@@ -40,7 +40,7 @@ class Unary(Operator):
     ) -> None:
         self.name, self.function, self.ring, self.dtypes = name, function, ring, dtypes
         self.defaults, self.weight, self.min_opset = defaults or {}, weight, min_opset
-        self.params = tuple(Param(p) for p in self.defaults)
+        self.params = tuple(Param(p, single=True) for p in self.defaults)
         self.onnx_names = (name,)
 
     def infer(self, attrs: Attrs, types: Types) -> Type:

@@ -84,7 +84,7 @@ class Gemm(Operator):
     """
 
     name = "Gemm"
-    params = (Param("transA", "int"), Param("transB", "int"), Param("alpha"), Param("beta"))
+    params = (*(Param(p, "int") for p in ("transA", "transB")), *(Param(p, single=True) for p in ("alpha", "beta")))
     arity = (2, 3)
     ring = "exact"
     onnx_names = ("Gemm",)

@@ -50,7 +50,7 @@ class BatchNormalization(Normalization):
     """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` with stored statistics per channel (axis 1)."""
 
     name = "BatchNormalization"
-    params = (Param("epsilon"),)
+    params = (Param("epsilon", single=True),)
     arity = (5, 5)
     onnx_names = ("BatchNormalization",)
 
@@ -76,7 +76,7 @@ class InstanceNormalization(Normalization):
     """Every plane of every sample to mean 0 and variance 1, then ``* scale + bias`` per channel."""
 
     name = "InstanceNormalization"
-    params = (Param("epsilon"),)
+    params = (Param("epsilon", single=True),)
     arity = (3, 3)
     ranks = 3
     onnx_names = ("InstanceNormalization",)
@@ -97,7 +97,7 @@ class LayerNormalization(Normalization):
     """Axes from ``axis`` on to mean 0 and variance 1, then ``* scale`` and ``+ bias``, which broadcast to them."""
 
     name = "LayerNormalization"
-    params = (Param("axis", "int"), Param("epsilon"))
+    params = (Param("axis", "int"), Param("epsilon", single=True))
     arity = (2, 3)
     ranks = 1
     min_opset = 17
@@ -168,7 +168,7 @@ class LRN(Operator):
     """``x / (bias + alpha / size * s) ** beta``, s the sum of squares over ``size`` neighbouring channels."""
 
     name = "LRN"
-    params = (Param("alpha"), Param("beta"), Param("bias"), Param("size", "int"))
+    params = (*(Param(p, single=True) for p in ("alpha", "beta", "bias")), Param("size", "int"))
     onnx_names = ("LRN",)
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
