@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from math import fsum
 
 from egraph_opt.extraction.bounds import cheap_lower_bound
@@ -11,6 +12,9 @@ from egraph_opt.extraction.problem import Choice, Problem
 from egraph_opt.extraction.reduce import Reduced, reduce
 from egraph_opt.extraction.result import Answer, Clock
 from egraph_opt.extraction.tree_greedy import cheapest_trees, complete
+
+_AFTERWARDS = 4.0
+"""How many times as long as a greedy answer it takes to go on from the reductions: that time is kept for it."""
 
 _MUCH = 150
 """E-nodes after the reductions, above which the search may be cut short: then no greedy answer must be better."""
@@ -44,6 +48,9 @@ class Board:
         self.problem, self.clock = problem, clock
         self.notes: dict[str, int] = {}
         self.reduced = Reduced(problem, 0.0, {}, {}, float("-inf"), {})
+        self.parts, self.best, self.bounds = [], [], []
+        self._thorough = False
+        begin = time.monotonic()
         with clock.stage("greedy"):
             if warm_start is not None:
                 clock.found(problem, warm_start)
@@ -51,6 +58,7 @@ class Board:
                 trees, _ = cheapest_trees(problem, [max(cost, 0.0) for cost in problem.costs])
                 clock.found(problem, problem.trim(trees))
                 clock.proved(cheap_lower_bound(problem))
+        self._afterwards = _AFTERWARDS * (time.monotonic() - begin) if clock.limit is not None else 0.0
         self.reduce(0.6 * clock.limit if greedy and clock.limit is not None else 0.0, thorough=local)
         if greedy and local and not self.done:
             self.improve()
@@ -60,9 +68,11 @@ class Board:
         before = self.clock.cost
         with self.clock.stage("greedy"):
             for index in self.open_parts():
+                self.clock.check()
                 problem, start = self.parts[index].problem, self.best[index]
                 self.offer(index, DagGreedy().best_choice(problem, [start], self.clock))
-            if not self.done and sum(len(part.members) for part in self.parts) > _MUCH:
+            if not self.done and (not self.parts or sum(len(part.members) for part in self.parts) > _MUCH):
+                self.clock.check()
                 self.clock.found(self.problem, DagGreedy().best_choice(self.problem, [], self.clock))
         if (not self._thorough or self.clock.cost < before) and not self.done:
             self.reduce()
@@ -70,31 +80,37 @@ class Board:
     def reduce(self, reserve: float = 0.0, *, thorough: bool = True) -> None:
         """Reduce what is left, with the best cost so far: a better answer makes for a smaller problem.
 
-        Stops while ``reserve`` seconds are left, for the greedy answer needs time as well. For ``thorough`` see
-        ``reduce`` in ``reduce.py``.
+        Stops while ``reserve`` seconds are left, for the greedy answer needs time as well; does nothing where there
+        is no time to go on from what it finds. For ``thorough`` see ``reduce`` in ``reduce.py``.
         """
-        with self.clock.stage("reduce"):
-            assert self.clock.best is not None
-            before = self.reduced
-            self.reduced = before.then(
-                reduce(
-                    before.problem,
-                    self.clock.cost - before.base,
-                    lambda: self.clock.left <= reserve,
-                    thorough=thorough,
-                )
-            )
-            self._thorough = thorough and self.clock.left > reserve
-            self.clock.proved(self.reduced.lower_bound)
-            self.parts = split(self.reduced.problem) if not self.done else []
-            lowered = self.reduced.lower(self.clock.best)
-            self.best = [part.problem.trim(complete(part.problem, part.narrow(lowered))) for part in self.parts]
-            self.bounds = [cheap_lower_bound(part.problem) for part in self.parts]
+        clock, before = self.clock, self.reduced
+        reserve = max(reserve, self._afterwards)
+        if clock.left <= reserve:
+            return
+        with clock.stage("reduce"):
+            upper = clock.cost - before.base
+            found = reduce(before.problem, upper, lambda: clock.left <= reserve, thorough=thorough, check=clock.check)
+            self.reduced = before.then(found)
+            self._thorough = thorough and clock.left > reserve
+            clock.proved(self.reduced.lower_bound)
+            self._split()
             self.notes |= {f"removed: {step}": count for step, count in self.reduced.removed.items()}
             self.notes["e-nodes left"] = sum(len(part.members) for part in self.parts)
         if not self.done:
             self._publish()
             self._prove_whole()
+
+    def _split(self) -> None:
+        """The parts of what is left, with the best choice brought to each; none if that is proven."""
+        assert self.clock.best is not None
+        self.clock.check()
+        self.parts = split(self.reduced.problem) if not self.done else []
+        lowered = self.reduced.lower(self.clock.best)
+        self.best, self.bounds = [], []
+        for part in self.parts:
+            self.clock.check()
+            self.best.append(part.problem.trim(complete(part.problem, part.narrow(lowered))))
+            self.bounds.append(cheap_lower_bound(part.problem))
 
     @property
     def done(self) -> bool:
@@ -136,7 +152,8 @@ class Board:
     def answer(self, *, timed_out: bool) -> Answer:
         """The best choice for the whole problem, as a strategy returns it."""
         assert self.clock.best is not None
-        return Answer(self.clock.best, self.clock.lower_bound, timed_out and not self.done, self.notes)
+        cut_short = timed_out or "e-nodes left" not in self.notes
+        return Answer(self.clock.best, self.clock.lower_bound, cut_short and not self.done, self.notes)
 
     def _prove_whole(self) -> None:
         self.clock.proved(min(self.clock.cost, fsum([self.reduced.base, *self.bounds])))

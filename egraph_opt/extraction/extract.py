@@ -11,7 +11,16 @@ from egraph_opt.egraph import EGraph, Selection, SelectionError, selection_cost
 from egraph_opt.errors import UsageError
 from egraph_opt.extraction.problem import Choice, NoExtractionError, Problem
 from egraph_opt.extraction.registry import get_extractor
-from egraph_opt.extraction.result import Answer, Clock, Extraction, Extractor, Moment, Status, relative_gap
+from egraph_opt.extraction.result import (
+    Answer,
+    Clock,
+    Extraction,
+    Extractor,
+    Moment,
+    OutOfTimeError,
+    Status,
+    relative_gap,
+)
 from egraph_opt.extraction.tree_greedy import cheapest_trees, complete
 
 _PROVEN = 1e-9  # relative: what double precision and the solver's tolerances can tell apart
@@ -61,11 +70,12 @@ def extract(
         trees, start = _checked_starts(egraph, problem, warm_start)
     try:
         answer = strategy.solve(problem, clock, seed=seed, warm_start=start) if problem.roots else Answer(trees, 0.0)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OutOfTimeError) as reason:
         for choice in (trees, start):
             if choice is not None:
                 clock.found(problem, choice)
-        answer = Answer(clock.best or trees, clock.lower_bound, interrupted=True)
+        interrupted = isinstance(reason, KeyboardInterrupt)
+        answer = Answer(clock.best or trees, clock.lower_bound, not interrupted, interrupted=interrupted)
     with clock.stage("check"):
         return _checked(egraph, costs, problem, answer, strategy.name, clock)
 

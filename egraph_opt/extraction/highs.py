@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
+from types import FrameType
 from typing import Any
 
 import highspy
@@ -49,6 +53,26 @@ Stream = Callable[[list[float] | None, float], None]
 """Takes a better point while the solver runs (or None), and the lower bound; -inf if there is none yet."""
 
 
+@contextmanager
+def interrupts_wait() -> Generator[Callable[[], bool]]:
+    """Puts off what an interrupt does (SIGINT, as a rule a KeyboardInterrupt) to the end of the block.
+
+    An exception that comes out of a callback leaves HiGHS hanging. The block is given a function that tells whether
+    there was an interrupt. Only the main thread of a program is ever interrupted.
+    """
+    waiting: list[tuple[int, FrameType | None]] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: waiting.append((number, frame)))
+    try:
+        yield lambda: bool(waiting)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if waiting and callable(before):
+        before(*waiting[0])
+
+
 class _QuietHighs(highspy.Highs):
     """HiGHS without the banner that it prints to stdout when it is created."""
 
@@ -78,6 +102,7 @@ class BinaryProgram:
         self._solver = solver
         self._count = count
         self.forbidden: set[int] = set()
+        self._raised: BaseException | None = None
         self.add_rows(rows)
 
     def add_rows(self, rows: Iterable[Row]) -> None:
@@ -116,18 +141,22 @@ class BinaryProgram:
     ) -> Solution:
         """The binary program; ``hint`` is a point to start from, which the solver checks.
 
-        ``stream`` hears of better points and bounds, and ``stop`` is asked, while the solver runs.
+        ``stream`` hears of better points and bounds, and ``stop`` is asked, while the solver runs; what they raise
+        ends it.
 
         HiGHS 1.16 may improve a hint during presolve, report the objective of the better point as optimal, and yet
         return the hint. So the objective is recomputed, and in that case the program solved without the hint.
         """
         begin = time.monotonic()
-        self._listen(stream, stop)
-        solution, objective = self._solve_once(seconds, hint)
-        if hint is not None and solution.finished and solution.values is not None:
-            actual = float(self._objective @ solution.values)
-            if actual > objective + 1e-6 * max(1.0, abs(objective)):
-                solution, _ = self._solve_once(max(0.0, seconds - (time.monotonic() - begin)), None)
+        with interrupts_wait() as interrupted:
+            self._listen(stream, lambda: interrupted() or stop())
+            solution, objective = self._solve_once(seconds, hint)
+            if hint is not None and solution.finished and solution.values is not None:
+                actual = float(self._objective @ solution.values)
+                if actual > objective + 1e-6 * max(1.0, abs(objective)):
+                    solution, _ = self._solve_once(max(0.0, seconds - (time.monotonic() - begin)), None)
+        if self._raised is not None:
+            raise self._raised
         return solution
 
     def _solve_once(self, seconds: float, hint: Sequence[float] | None) -> tuple[Solution, float]:
@@ -150,12 +179,21 @@ class BinaryProgram:
         return Solution(values, objective if finished else float(info.mip_dual_bound), finished, timed_out), objective
 
     def _listen(self, stream: Stream, stop: Callable[[], bool]) -> None:
+        self._raised = None
+
         def improved(event: Any) -> None:
-            stream([float(value) for value in event.data_out.mip_solution], float(event.data_out.mip_dual_bound))
+            try:
+                stream([float(value) for value in event.data_out.mip_solution], float(event.data_out.mip_dual_bound))
+            except BaseException as error:  # must not reach HiGHS; raised when that has ended
+                self._raised = error
 
         def asked(event: Any) -> None:
-            stream(None, float(event.data_out.mip_dual_bound))
-            event.interrupt(stop())
+            try:
+                stream(None, float(event.data_out.mip_dual_bound))
+                event.interrupt(self._raised is not None or stop())
+            except BaseException as error:
+                self._raised = error
+                event.interrupt(True)
 
         self._solver.cbMipImprovingSolution.clear()
         self._solver.cbMipInterrupt.clear()

@@ -15,7 +15,7 @@ from egraph_opt.extraction.engine import HighsEngine
 from egraph_opt.extraction.exact import Effort
 from egraph_opt.extraction.parallel import search_here
 from egraph_opt.extraction.problem import Choice, Problem
-from egraph_opt.extraction.result import Clock
+from egraph_opt.extraction.result import Clock, OutOfTimeError
 from egraph_opt.extraction.tree_greedy import complete
 
 _SMALLEST, _LARGEST = 30, 600
@@ -71,14 +71,18 @@ class Neighbourhood:
             return False
         start = [region.members.index(self._full[cls]) if self.best[cls] >= 0 else -1 for cls in region.classes]
         inner = Clock(min(self.seconds, clock.left))
-        board = Board(region.problem, inner, region.problem.trim(complete(region.problem, start)), greedy=False)
-        timed_out = search_here(board, HighsEngine(_EFFORT), self.rng.randrange(2**31), _LARGEST * 10)
+        solver_seed = self.rng.randrange(2**31)
+        try:
+            board = Board(region.problem, inner, region.problem.trim(complete(region.problem, start)), greedy=False)
+            timed_out = search_here(board, HighsEngine(_EFFORT), solver_seed, _LARGEST * 10)
+        except OutOfTimeError:
+            timed_out = True
         self._size = max(_SMALLEST, self._size * 0.7) if timed_out else min(_LARGEST, self._size * 1.02)
-        return self._accept(region, board)
+        return self._accept(region, inner)
 
-    def _accept(self, region: Region, board: Board) -> bool:
-        found = board.clock.best
-        assert found is not None
+    def _accept(self, region: Region, clock: Clock) -> bool:
+        found = clock.best
+        assert found is not None  # the present choice at least
         chosen = list(self._full)
         for index, node in enumerate(found):
             if node >= 0:

@@ -74,7 +74,12 @@ class Reduced:
 
 
 def reduce(
-    problem: Problem, upper: float = inf, stop: Callable[[], bool] = lambda: False, *, thorough: bool = True
+    problem: Problem,
+    upper: float = inf,
+    stop: Callable[[], bool] = lambda: False,
+    *,
+    thorough: bool = True,
+    check: Callable[[], None] = lambda: None,
 ) -> Reduced:
     """Applies all steps until they remove next to nothing, or ``stop()`` says so between two steps.
 
@@ -82,9 +87,10 @@ def reduce(
     cost is negative). The known selection itself may not survive; one of no higher cost does. If landmarks prove at
     once that none costs less, that ends the work: there may be more left than need be.
 
-    Unless ``thorough``, what takes long as a rule is left out.
+    Unless ``thorough``, what takes long as a rule is left out. ``check`` is called now and then inside the steps, and
+    may raise what ends all of this.
     """
-    work = _Workspace(problem, upper)
+    work = _Workspace(problem, upper, check)
     steps: dict[str, Callable[[], None]] = {
         "settled": work.settle_free_leaves,  # where constants are free, little is left for the others
         "unreachable": work.drop_unreachable,
@@ -154,8 +160,9 @@ def _repeat(
 class _Workspace:
     """A problem that changes: ``nodes`` and ``operands`` shrink, costs move towards the roots."""
 
-    def __init__(self, problem: Problem, upper: float) -> None:
+    def __init__(self, problem: Problem, upper: float, check: Callable[[], None]) -> None:
         self.upper = upper
+        self.check = check
         self.lower_bound = -inf
         self.replaced: dict[int, int] = {}
         self.owner = problem.owner
@@ -177,6 +184,7 @@ class _Workspace:
         return sum(1 + len(self.operands[node]) for members in self.nodes for node in members)
 
     def problem(self) -> Problem:
+        self.check()
         operands: list[tuple[int, ...]] = [()] * len(self.operands)
         for members in self.nodes:
             for node in members:
@@ -191,6 +199,7 @@ class _Workspace:
         self.nodes = [[node for node in members if wanted(node)] if members else members for members in self.nodes]
 
     def users(self) -> list[set[int]]:
+        self.check()
         users: list[set[int]] = [set() for _ in self.nodes]
         for members in self.nodes:
             for node in members:
@@ -199,6 +208,7 @@ class _Workspace:
         return users
 
     def successors(self) -> list[list[int]]:
+        self.check()
         operands = self.operands
         return [
             sorted(set[int]().union(*[operands[node] for node in members])) if members else [] for members in self.nodes

@@ -24,6 +24,10 @@ class Guarantee(StrEnum):
     HEURISTIC = "heuristic"
 
 
+class OutOfTimeError(Exception):
+    """Ends a strategy at once: what the clock has heard of is the answer."""
+
+
 class Status(StrEnum):
     """Why the search ended."""
 
@@ -137,6 +141,11 @@ class Clock:
         """Seconds until the limit, never negative; inf without a limit."""
         return inf if self.limit is None else max(0.0, self.start + self.limit - time.monotonic())
 
+    def check(self) -> None:
+        """Raises OutOfTimeError if the limit is reached. Called before all that takes long and cannot be cut short."""
+        if not self.left:
+            raise OutOfTimeError
+
     @contextmanager
     def stage(self, name: str) -> Generator[None]:
         """Adds the time of the block to the seconds of ``name``."""
@@ -159,6 +168,9 @@ class Extractor(Protocol):
         """An acyclic choice for every class that the roots of ``problem`` need.
 
         Every root of ``problem`` can be computed, and there is at least one. ``warm_start`` is closed and acyclic.
+
+        Raises:
+            OutOfTimeError: the limit was reached in the middle of something; the clock has the answer.
         """
         ...
 

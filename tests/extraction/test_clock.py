@@ -11,10 +11,22 @@ import pytest
 
 from egraph_opt.extraction import get_extractor
 from egraph_opt.extraction.problem import Problem
-from egraph_opt.extraction.result import Clock
+from egraph_opt.extraction.result import Clock, OutOfTimeError
 
-STRATEGIES = ("dag-greedy", "area-flow", "beam", "genetic", "annealing", "smoothe", "lns")
-CALLS = 30
+STRATEGIES = (
+    "dag-greedy",
+    "area-flow",
+    "beam",
+    "genetic",
+    "annealing",
+    "smoothe",
+    "lns",
+    "treewidth",
+    "ilp",
+    "portfolio",
+)
+LOOK_OFTEN = ("dag-greedy", "area-flow", "beam", "genetic", "annealing", "smoothe", "treewidth")
+CALLS = 5
 """Calls of functions per e-node and operand that the end may take: some passes over the problem."""
 
 
@@ -52,15 +64,20 @@ def hard_problem(seed: int) -> Problem:
     return Problem(costs, operands, owner, nodes, list(range(elements)))
 
 
-@pytest.mark.parametrize("looks", [1, 200, 12000])
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize(
+    ("name", "looks"),
+    [(name, looks) for name in STRATEGIES for looks in (1, 60, 200, 1500)] + [(name, 12000) for name in LOOK_OFTEN],
+)
 def test_little_is_done_after_the_end(name: str, looks: int) -> None:
     problem = hard_problem(3)
     clock = Ending(looks)
     try:
-        answer = get_extractor(name).solve(problem, clock, seed=0, warm_start=None)
+        choice = get_extractor(name).solve(problem, clock, seed=0, warm_start=None).choice
+    except OutOfTimeError:
+        assert clock.best is not None
+        choice = clock.best
     finally:
         sys.setprofile(None)
-    assert problem.order(answer.choice) is not None
+    assert problem.order(choice) is not None
     size = len(problem.owner) + sum(map(len, problem.operands))
     assert clock.calls <= CALLS * size

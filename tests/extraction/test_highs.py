@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 from math import inf
 
 import highspy
@@ -69,3 +72,30 @@ def test_another_thread_count_in_the_same_process_is_no_obstacle() -> None:
 def test_no_time_is_no_answer_and_no_false_bound() -> None:
     solution = program().solve(0.0, None)
     assert solution.finished or (solution.timed_out and solution.bound <= -3.0)
+
+
+def covering() -> BinaryProgram:
+    """Takes many nodes of branch and bound: the solver calls back before it has ended."""
+    rng = random.Random(1)
+    rows = [Row(rng.sample(range(60), 4), [1.0] * 4, 1.0, inf) for _ in range(120)]
+    return BinaryProgram([rng.uniform(20.0, 30.0) for _ in range(60)], rows, seed=0)
+
+
+def test_an_interrupt_ends_the_solver_and_is_raised_then() -> None:
+    handler = signal.getsignal(signal.SIGINT)
+
+    def interrupt() -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        covering().solve(inf, None, stop=interrupt)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_what_a_callback_raises_ends_the_solver_and_is_raised_then() -> None:
+    def fail(point: list[float] | None, bound: float) -> None:
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        covering().solve(inf, None, stream=fail)
