@@ -40,6 +40,20 @@ def figures(comparison: Comparison) -> dict[str, Figure]:
     return made
 
 
+CAPTIONS = {
+    "Cost against time": "One mark per run: how long it took, and by how much its cost is above the best of all runs. "
+    "The solid line is the proven optimum; where there is none, the dashed line is the best and the dotted one the "
+    "highest proven bound.",
+    "Progress over time": "The best cost (solid) and the proven lower bound (dotted) of each strategy while it ran. "
+    "Where they meet, the answer is proven.",
+    "Performance profile": "On what share of all subjects a strategy came within a factor of the best cost. What it "
+    "cannot run on counts as missed.",
+    "Estimated against measured": "The sum of the operators' costs, which extraction makes small, beside what a run of "
+    "the whole model took. On the dotted line both are the same.",
+}
+"""What each plot shows, by title."""
+
+
 def svg(figure: Figure) -> str:
     """A figure as an element to put into a page."""
     out = io.StringIO()
@@ -54,13 +68,13 @@ def _style(comparison: Comparison, strategy: str) -> dict[str, Any]:
     return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
 
 
-def panels(count: int, height: float = 2.9) -> tuple[Figure, list[Axes]]:
-    """A figure of ``count`` panels, up to three side by side, in the house style."""
+def panels(count: int, height: float = 2.9, width: float = 4.1) -> tuple[Figure, list[Axes]]:
+    """A figure of ``count`` panels, up to three side by side, in the house style; inches."""
     from matplotlib.figure import Figure
 
     columns = min(count, 3)
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(4.1 * columns, height * rows + 0.5), layout="constrained")
+    figure = Figure(figsize=(width * columns, height * rows + 0.5), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).reshape(-1)
     for spare in axes[count:]:
         spare.set_visible(False)
@@ -94,10 +108,10 @@ def _against_time(comparison: Comparison) -> Figure:
         base = _base(comparison, subject.name)
         rows = [r for r in comparison.of(subject.name) if math.isfinite(r.cost) and r.strategy != ORIGINAL]
         for row in rows:
-            axis.plot(max(row.seconds, FLOOR), row.cost / base, linestyle="", markersize=6, label=row.strategy,
-                      **_style(comparison, row.strategy))  # fmt: skip
+            axis.plot(max(row.seconds, FLOOR), 100 * row.cost / base - 100, linestyle="", markersize=6, alpha=0.75,
+                      label=row.strategy, **_style(comparison, row.strategy))  # fmt: skip
         _lines(axis, comparison, subject.name, base)
-        _label(axis, subject.name, "cost / best")
+        _label(axis, subject.name, "% above the best")
     _legend(figure, axes)
     return figure
 
@@ -105,11 +119,13 @@ def _against_time(comparison: Comparison) -> Figure:
 def _lines(axis: Axes, comparison: Comparison, subject: str, base: float) -> None:
     """The optimum, or the best cost and the bound below it."""
     proven, bound = comparison.is_proven(subject), comparison.bound(subject)
-    axis.axhline(comparison.best(subject) / base, color="black", linewidth=0.8, label="optimum" if proven else "best")
-    if not proven and math.isfinite(bound):
-        low = axis.get_ylim()[0]
-        if bound / base > low - 0.5:
-            axis.axhline(bound / base, color="black", linewidth=0.8, linestyle=":", label="lower bound")
+    style: dict[str, Any] = {"label": "optimum"} if proven else {"label": "best", "linestyle": "--"}
+    axis.axhline(100 * comparison.best(subject) / base - 100, color="black", linewidth=0.8, **style)
+    if not proven and bound / base > 0.5:
+        axis.axhline(100 * bound / base - 100, color="black", linewidth=0.8, linestyle=":", label="lower bound")
+    low, high = axis.get_ylim()
+    if high - low < 1e-3:  # all the same, up to rounding
+        axis.set_ylim(-1.0, 1.0)
 
 
 def _label(axis: Axes, name: str, what: str) -> None:
@@ -150,7 +166,7 @@ def _progress(comparison: Comparison) -> Figure:
 
 def _profile(comparison: Comparison) -> Figure:
     """Share of subjects on which a strategy is within a factor of the best (Dolan and More, 2002)."""
-    figure, (axis,) = panels(1, height=3.4)
+    figure, (axis,) = panels(1, height=3.4, width=8.2)
     names = list(dict.fromkeys(row.strategy for row in comparison.rows if row.strategy != ORIGINAL))
     worst = 1.0
     for name in names:
@@ -160,10 +176,9 @@ def _profile(comparison: Comparison) -> Figure:
         if not known:
             continue
         steps = [(r, (i + 1) / len(ratios)) for i, r in enumerate(known)]
-        style = {**_style(comparison, name), "markersize": 4}
-        axis.plot(
-            *zip((1.0, 0.0), *steps, (1e9, steps[-1][1]), strict=True), drawstyle="steps-post", label=name, **style
-        )
+        points = [(1.0, 0.0), *steps, (1e9, steps[-1][1])]
+        style = {**_style(comparison, name), "marker": ""}
+        axis.plot(*zip(*points, strict=True), drawstyle="steps-post", alpha=0.8, label=name, **style)
     axis.set_xlim(1.0, min(max(worst * 1.02, 1.01), 3.0))
     axis.set_ylim(0, 1.03)
     axis.set_xlabel("cost / best, at most", fontsize=8)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,14 @@ def test_the_page_needs_nothing_else(egraph: Path, model: Path, tmp_path: Path) 
     pictures = write_page(found, tmp_path / "page.png")
     assert len(pictures) == len(figures(found))
     assert all(p.read_bytes().startswith(b"\x89PNG") for p in pictures)
+
+
+def test_the_page_says_at_a_glance_who_is_best_and_who_has_a_proof(egraph: Path) -> None:
+    """tree-greedy: 9 instead of 6, or 6 without a proof; ilp: 6, proven; the search over whole graphs: no answer."""
+    glance = re.sub(r"\s+", " ", page(run(egraph)).split("At a glance")[1].split("<svg")[0])
+    assert re.search(r'<td>ilp</td><td class="good"><b>best</b>', glance)
+    assert not re.search(r"<td>tree-greedy</td><td[^>]*><b>", glance)
+    assert re.search(r"<td>backtracking</td><td>-", glance)
 
 
 def test_names_in_the_page_are_escaped(tmp_path: Path) -> None:
