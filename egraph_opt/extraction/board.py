@@ -84,8 +84,8 @@ class Board:
         is no time to go on from what it finds. For ``thorough`` see ``reduce`` in ``reduce.py``.
         """
         clock, before = self.clock, self.reduced
-        reserve = max(reserve, self._afterwards)
-        if clock.left <= reserve:
+        reserve += self._afterwards
+        if clock.left <= reserve + self._afterwards:  # the reductions themselves take no less
             return
         with clock.stage("reduce"):
             upper = clock.cost - before.base

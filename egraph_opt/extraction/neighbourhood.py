@@ -65,8 +65,12 @@ class Neighbourhood:
         self.cost = self.problem.rank(choice)[0]
 
     def step(self, clock: Clock) -> bool:
-        """Solves one region; whether the cost fell."""
-        region = self._region(self._collect(self.rng.choice(self._operators)()))
+        """Solves one region; whether the cost fell. Raises OutOfTimeError if there is no time left for that."""
+        clock.check()
+        free = self._collect(self.rng.choice(self._operators)())
+        clock.check()
+        region = self._region(free)
+        clock.check()
         if region is None:
             return False
         start = [region.members.index(self._full[cls]) if self.best[cls] >= 0 else -1 for cls in region.classes]
