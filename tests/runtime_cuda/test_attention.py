@@ -47,21 +47,17 @@ def attention_graph(dtype: str, sizes: tuple[int, int, int, int, int], *, turned
     return graph
 
 
-@pytest.mark.parametrize(
-    ("dtype", "exact"), [("float16", True), ("bfloat16", True), ("float32", True), ("float32", False)]
-)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize(
     ("sizes", "turned"),
     [((2, 5, 16, 75, 24), True), ((1, 33, 20, 72, 13), False), ((1, 16, 64, 128, 64), True)],
 )
 def test_the_kernel_computes_attention(
-    dtype: str, exact: bool, sizes: tuple[int, int, int, int, int], turned: bool, tmp_path: Path
+    dtype: str, sizes: tuple[int, int, int, int, int], turned: bool, tmp_path: Path
 ) -> None:
     graph = attention_graph(dtype, sizes, turned=turned)
-    plan = make_plan(graph, exact=exact)
-    (step,) = plan.steps
-    assert isinstance(step, Generated)
-    assert ("Spread<" in step.source) == (dtype != "float32" or not exact)
+    plan = make_plan(graph, exact=True)
+    assert [type(step) for step in plan.steps] == [Generated]
     rng, feeds = np.random.default_rng(0), dict[str, np.ndarray]()
     for name, view in plan.inputs.items():
         feeds[name] = rng.standard_normal(view.shape).astype(numpy_dtype(dtype))

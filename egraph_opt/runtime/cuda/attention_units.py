@@ -1,10 +1,9 @@
-"""The attention kernel for 16-bit floats and TF32, on matrix units; every 64 keys the softmax is rescaled.
+"""The attention kernel for 16-bit floats, on matrix units; the softmax is rescaled from one 64 keys to the next.
 
 That needs no row of scores at once (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"), so that
 scores stay in registers (as in Dao et al. 2022, "FlashAttention"). Every group of 32 threads has 16 rows of q and some
 columns of the result; where there are few rows, groups share them and each computes the scores anew, which is cheaper
-than to wait for others. Fragments are those of PTX's ``mma.m16n8k16`` and ``mma.m16n8k8``; of the latter, columns 2t
-and 2t + 1 stand for t and t + 4 in both operands, so that scores are where the second product wants them.
+than to wait for others. Fragments are those of PTX's ``mma.m16n8k16``.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ template <typename T> __device__ __forceinline__ unsigned pair_of(float a, float
   const T v[2] = {Down<T>::of(a), Down<T>::of(b)}; unsigned r; memcpy(&r, v, 4); return r; }
 __device__ __forceinline__ unsigned pair_at(const void* p) { return *(const unsigned*)p; }
 /* d += a * b for 16 x 16 and 16 x 8 numbers, spread over the 32 threads */
-struct Tf32 { unsigned bits; };
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-template <> struct Down<Tf32> { static __device__ __forceinline__ Tf32 of(float v) {
-  Tf32 r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r.bits) : "f"(v)); return r; } };
 #define MULTIPLY(KIND) asm("mma.sync.aligned.m16n8k16.row.col.f32." KIND "." KIND ".f32 {%0, %1, %2, %3}, " \\
   "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \\
   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
@@ -38,14 +34,7 @@ template <> struct Spread<__half> { static __device__ __forceinline__ void add(
   float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { MULTIPLY("f16"); } };
 template <> struct Spread<__nv_bfloat16> { static __device__ __forceinline__ void add(
   float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) { MULTIPLY("bf16"); } };
-template <> struct Spread<Tf32> { static __device__ __forceinline__ void add(
-    float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-    "{%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1)); } };
 #else
-template <> struct Down<Tf32> { static __device__ __forceinline__ Tf32 of(float v) {
-  Tf32 r; memcpy(&r, &v, 4); return r; } };
 template <typename T> __device__ __forceinline__ float half_of(unsigned pair, int which) {
   T v[2]; memcpy(v, &pair, 4); return up(v[which]); }
 template <typename T> struct Spread { static __device__ void add(
@@ -55,13 +44,6 @@ template <typename T> struct Spread { static __device__ void add(
     const unsigned left = __shfl_sync(0xffffffffu, a[x / 2 + k / 8 * 2], lane / 4 * 4 + k % 8 / 2);
     const unsigned right = __shfl_sync(0xffffffffu, k < 8 ? b0 : b1, (lane % 4 * 2 + x % 2) * 4 + k % 8 / 2);
     for (int i = 0; i < 2; i++) d[x] += half_of<T>(left, i) * half_of<T>(right, i); } } };
-template <> struct Spread<Tf32> { static __device__ void add(
-    float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  const int lane = threadIdx.x & 31;
-  for (int x = 0; x < 4; x++) for (int k = 0; k < 8; k++) {
-    const unsigned left = __shfl_sync(0xffffffffu, a[x / 2 + k / 4 * 2], lane / 4 * 4 + k % 4);
-    const unsigned right = __shfl_sync(0xffffffffu, k < 4 ? b0 : b1, (lane % 4 * 2 + x % 2) * 4 + k % 4);
-    float l, r; memcpy(&l, &left, 4); memcpy(&r, &right, 4); d[x] += l * r; } } };
 #endif
 __device__ __forceinline__ float quad_max(float v) {
   v = larger(v, __shfl_xor_sync(0xffffffffu, v, 1)); return larger(v, __shfl_xor_sync(0xffffffffu, v, 2)); }
@@ -71,16 +53,15 @@ __device__ __forceinline__ float quad_sum(float v) {
 
 
 def attention_on_units(code: Code, anchors: tuple[int, int, int], target: View, title: str) -> Generated:
-    """``softmax(f(q @ k)) @ v`` as in ``attention``; float32 is rounded to TF32, sums are in float32."""
+    """``softmax(f(q @ k)) @ v`` as in ``attention``, of a 16-bit dtype; products are added up in float32."""
     first, soft, second = anchors
     e = code.emitter()
     let = integer_let(e)
     q, k = code.graph.nodes[first].operands
     v = code.graph.nodes[second].operands[1]
     (*batch, m, wide), depth, length = target.shape, at(e, q)[-1], at(e, k)[-1]
-    half = target.dtype != "float32"
-    kind, keys, deep = STORED[target.dtype] if half else "Tf32", min(_KEYS, _up(length, 16)), _up(depth, 16)
-    over = _groups_over_rows(math.prod(batch), m, 2 if half else 4, (depth, keys, wide))
+    kind, keys, deep = STORED[target.dtype], min(_KEYS, _up(length, 16)), _up(depth, 16)
+    over = _groups_over_rows(math.prod(batch), m, depth, wide, keys)
     rows, share = 16 * over, _GROUPS // over
     tiles, columns = -(-m // rows), -(-wide // (8 * share))
     e.lines += [
@@ -117,16 +98,13 @@ def attention_on_units(code: Code, anchors: tuple[int, int, int], target: View, 
     e.lanes.of.clear()
     e.lines.append("__syncthreads();")
     e.lines.append(f"float s[{keys // 8}][4] = {{}};")
-    far = 8 if half else 1
-    part = [f"pair_at(&q[r0 + g + {i % 2 * 8}][d + 2 * t + {i // 2 * far}])" for i in range(4)]
+    part = [f"pair_at(&q[r0 + g + {i % 2 * 8}][d + 2 * t + {i // 2 * 8}])" for i in range(4)]
     e.lines += _products(kind, "s[n]", (keys // 8, deep), part, "k", "n * 8")
     _scores(e, soft, first, outer, (m, length, keys))
     e.lines += _softmax(keys, columns)
-    if half:
-        at_d = [(f"s[d / 8 + {i // 2}]", i % 2 * 2) for i in range(4)]
-        part = [f"pair_of<{kind}>({score}[{x}], {score}[{x + 1}])" for score, x in at_d]
-    else:
-        part = [f"Down<Tf32>::of(s[d / 8][{i % 2 * 2 + i // 2}]).bits" for i in range(4)]
+    part = [
+        f"pair_of<{kind}>(s[d / 8 + {i // 2}][{i % 2 * 2}], s[d / 8 + {i // 2}][{i % 2 * 2 + 1}])" for i in range(4)
+    ]
     e.lines += _products(kind, "out[n]", (columns, keys), part, "v", "c0 + n * 8", limit=broad)
     e.leave()
     _store(e, target, outer, (m, wide, columns))
@@ -137,12 +115,12 @@ def _products(
     kind: str, sums: str, size: tuple[int, int], left: Sequence[str], right: str, row: str, limit: int | None = None
 ) -> list[str]:
     """Adds ``left`` (fragments at d) times ``right`` to so many tiles of 8 columns."""
-    (count, depth), (step, far) = size, (8, 1) if kind == "Tf32" else (16, 8)
+    count, depth = size
     guard = "" if limit is None else f"if ({row} < {limit}) "
-    pairs = ", ".join(f"pair_at(&{right}[{row} + g][d + 2 * t + {i}])" for i in (0, far))
+    pairs = ", ".join(f"pair_at(&{right}[{row} + g][d + 2 * t + {i}])" for i in (0, 8))
     return [
         "#pragma unroll",
-        f"for (int d = 0; d < {depth}; d += {step}) {{",
+        f"for (int d = 0; d < {depth}; d += 16) {{",
         f"const unsigned part[4] = {{{', '.join(left)}}};",
         "#pragma unroll",
         f"for (int n = 0; n < {count}; n++) {guard}Spread<{kind}>::add({sums}, part, {pairs});",
@@ -202,25 +180,14 @@ def _store(e: Emitter, target: View, outer: Index, size: tuple[int, int, int]) -
     e.leave()
 
 
-def fits_units(dtype: str, exact: bool, depth: int, length: int, wide: int) -> bool:
-    """Whether ``attention_on_units`` may compute this (``exact``: no TF32), and its shared memory holds it."""
-    if dtype not in ("float16", "bfloat16", "float32") or (dtype == "float32" and exact):
-        return False
-    return _bytes(16, 4 if dtype == "float32" else 2, (depth, min(_KEYS, _up(length, 16)), wide)) <= _SHARED
-
-
-def _groups_over_rows(batch: int, m: int, item: int, sizes: tuple[int, int, int]) -> int:
+def _groups_over_rows(batch: int, m: int, depth: int, wide: int, keys: int) -> int:
     """How many groups of 32 threads have rows of their own: as many as leave a block for every multiprocessor."""
     for over in (8, 4, 2):
         rows = 16 * over
-        if rows < m + 16 and _bytes(rows, item, sizes) <= _SHARED and batch * -(-m // rows) >= _PROCESSORS:
+        size = 2 * ((rows + keys) * _pitch(depth) + _up(wide, 8) * _pitch(keys))
+        if rows < m + 16 and size <= _SHARED and batch * -(-m // rows) >= _PROCESSORS:
             return over
     return 1
-
-
-def _bytes(rows: int, item: int, sizes: tuple[int, int, int]) -> int:
-    depth, keys, wide = sizes
-    return item * ((rows + keys) * _pitch(depth) + _up(wide, 8) * _pitch(keys))
 
 
 def _up(size: int, step: int) -> int:

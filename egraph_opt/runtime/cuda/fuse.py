@@ -13,7 +13,6 @@ from typing import Literal
 
 from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.runtime.cuda.attention import attention_fits
-from egraph_opt.runtime.cuda.attention_units import fits_units
 from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
 from egraph_opt.runtime.cuda.kernels import ROWS
 from egraph_opt.runtime.cuda.loops import LOOPS, REDUCED, reduced_axes
@@ -65,13 +64,6 @@ class Fusion:
         type_ = self.graph.types[node]
         assert isinstance(type_, TensorType)
         return type_.numbers()
-
-    def on_units(self, root: int) -> bool:
-        """Whether matrix units compute the attention that ends in ``root``."""
-        first, _, second = self.attention[root]
-        (q, k), v = self.graph.nodes[first].operands, self.graph.nodes[second].operands[1]
-        dtype = self.graph.types[root].dtype  # type: ignore[union-attr]
-        return fits_units(dtype, self.exact, self.shape(q)[-1], self.shape(k)[-1], self.shape(v)[-1])
 
     def kind(self, node: int) -> Kind:
         """How a value is computed."""
@@ -269,8 +261,8 @@ class _Decider:
             dense = fusion.dense[node]
             homes = set[int]().union(*(self.home.get(u, set()) for u in fusion.users[node]))
             loose = node not in fusion.stored and node not in self.graph.outputs
-            slow = [home for home in homes & fusion.attention.keys() if not fusion.on_units(home)]
-            loose = loose and not slow  # these read it many times
+            half = self.graph.types[node].dtype.endswith("16")  # type: ignore[union-attr]
+            loose = loose and (half or not homes & fusion.attention.keys())  # else read many times, 8 rows at once
             if dense == Dense(node) and self.graph.nodes[node].op != "Conv" and loose:
                 fusion.partial.add(node)
             self._root(node)

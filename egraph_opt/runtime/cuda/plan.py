@@ -347,7 +347,7 @@ class _Planner:
         return view if good else self.relaid(node, view, channels_last(len(view.shape)))
 
     def _attention(self, root: int, nodes: tuple[int, int, int]) -> None:
-        make = attention_on_units if self.fusion.on_units(root) else attention
+        make = attention_on_units if self._type(root).dtype in ("float16", "bfloat16") else attention
         self.steps.append(make(self.code, nodes, self._target(root), self._say(root, *nodes[:2])))
 
     # --- outputs and words
