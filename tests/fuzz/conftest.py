@@ -25,3 +25,9 @@ def fuzzer() -> Iterator[ModuleType]:
 def graphs(fuzzer: ModuleType) -> ModuleType:
     """``bench/fuzz_graphs.py``, the generator of graphs."""
     return sys.modules[fuzzer.random_graph.__module__]
+
+
+@pytest.fixture(scope="session")
+def fuzz_models(fuzzer: ModuleType) -> ModuleType:
+    """``bench/fuzz_models.py``, whole models."""
+    return importlib.import_module("fuzz_models")

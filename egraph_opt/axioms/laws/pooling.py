@@ -131,8 +131,7 @@ _MAXIMA = (
         "x",
         "max(p_kernel) == 1",
         "max(p_strides) == 1",
-        float_class="exact",
-        needs_order=True,
+        needs_order=True,  # not exact: ONNX Runtime makes the lowest number of a NaN
     ),
 )
 
