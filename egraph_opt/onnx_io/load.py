@@ -28,7 +28,7 @@ def to_ir(model: Model) -> onnx_ir.Model:
         _check_opsets(dict(clone.opset_imports), "the model")
         return clone
     if isinstance(model, onnx.ModelProto):
-        _check_proto(model, "the model")
+        _check_proto(model, "the model", _complaint(model))
         return onnx_ir.from_proto(model)
     return load_model(model)
 
@@ -47,13 +47,14 @@ def load_model(path: str | Path) -> onnx_ir.Model:
         raise UsageError(f"there is no file {path}")
     if path.stat().st_size == 0:
         raise InvalidModelError(f"{path} is empty: it is no ONNX model")
+    complaint = _complaint(str(path))  # first: the checker's own copy of the model is gone before there is another
     try:
         proto = onnx.load(str(path), format="protobuf", load_external_data=False)
     except DecodeError:
         raise InvalidModelError(f"{path} is no ONNX model, or it was cut off: download or export it again") from None
     if not proto.HasField("graph"):
         raise InvalidModelError(f"{path} holds no graph: it is no ONNX model")
-    _check_proto(proto, str(path), path)
+    _check_proto(proto, str(path), complaint)
     model = onnx_ir.from_proto(proto)
     onnx_ir.external_data.set_base_dir(model.graph, path.absolute().parent)
     _check_external(model, path)
@@ -96,12 +97,19 @@ def _check_external(model: onnx_ir.Model, path: Path) -> None:
                 raise InvalidModelError(f"{path} needs more bytes than {data} has: it was cut off, download it again")
 
 
-def _check_proto(proto: onnx.ModelProto, name: str, path: Path | None = None) -> None:
-    _check_opsets({o.domain: o.version for o in proto.opset_import}, name)
+def _complaint(model: onnx.ModelProto | str) -> str | None:
+    """What ONNX's checker says of a model, or of the one in a file; ``None`` when it is content."""
     try:
-        onnx.checker.check_model(str(path) if path else proto)
+        onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise InvalidModelError(f"{name} fails ONNX's checker: {_first_line(error)}") from None
+        return _first_line(error)
+    return None
+
+
+def _check_proto(proto: onnx.ModelProto, name: str, complaint: str | None) -> None:
+    _check_opsets({o.domain: o.version for o in proto.opset_import}, name)
+    if complaint is not None:
+        raise InvalidModelError(f"{name} fails ONNX's checker: {complaint}")
     if proto.graph.sparse_initializer:
         raise UnsupportedModelError(
             f"{name} has sparse initializers, which are not supported: store them as dense ones"

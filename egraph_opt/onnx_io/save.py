@@ -58,7 +58,11 @@ def save_model(
 
 def weight_bytes(model: onnx_ir.Model) -> int:
     """Bytes of all initializers."""
-    return sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
+    return sum(map(_bytes, model.graph.initializers.values()))
+
+
+def _bytes(value: onnx_ir.Value) -> int:
+    return value.const_value.nbytes if value.const_value is not None else 0
 
 
 def _write(model: onnx_ir.Model, path: Path) -> None:
@@ -74,25 +78,28 @@ def _write(model: onnx_ir.Model, path: Path) -> None:
     del proto.graph.initializer[:]
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
+    small = {v.name: _tensor(v).SerializeToString() for v in weights if _bytes(v) <= _SMALL}  # most of them
     total = len(graph)
     for value in weights:
-        size = _tensor(value).ByteSize()
+        size = len(small[value.name]) if value.name in small else _tensor(value).ByteSize()
         total += len(_head(_INITIALIZER, size)) + size
     with path.open("wb") as file:
         file.write(proto.SerializeToString() + _head(_GRAPH, total) + graph)
         for value in weights:
-            data = _tensor(value).SerializeToString()
+            data = small.get(value.name) or _tensor(value).SerializeToString()
             file.write(_head(_INITIALIZER, len(data)))
             file.write(data)
 
 
+_SMALL = 4096
+"""Bytes of a weight that is made into a message once, and kept until it is written."""
 _GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER
 _INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
 
 
 def _tensor(value: onnx_ir.Value) -> onnx.TensorProto:
     assert value.const_value is not None
-    proto = onnx_ir.to_proto(value.const_value)
+    proto = onnx_ir.serde.serialize_tensor(value.const_value)
     proto.name = value.name or ""
     return proto
 

@@ -261,7 +261,7 @@ class Run:
 
     def _sizes(self, imported: Imported) -> dict[str, int]:
         try:
-            sizes = measured_sizes(self.model, self.options.shape_sets[0])
+            sizes = measured_sizes(self.model, self.options.shape_sets[0], imported.graph)
         except UsageError as error:
             if self.options.measure_shapes:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import onnx_ir
 
@@ -12,20 +13,25 @@ from egraph_opt.ir.sizes import symbols as symbols_of
 from egraph_opt.ops import IllTyped, operator
 from egraph_opt.ops.base import concrete, concrete_type
 from egraph_opt.runtime import run_session
-from egraph_opt.verification import apart, default_sizes, input_types, random_feeds, runnable
+from egraph_opt.verification import apart, default_sizes, input_types, likely_sizes, random_feeds, runnable
 
 VERY_HEAVY = 256_000_000
 """Bytes of weights above which even a trial run is made in another process, which takes a second to start."""
 
 
-def measured_sizes(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+def measured_sizes(
+    model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]], graph: TensorGraph | None = None
+) -> dict[str, int]:
     """Numbers for the symbolic sizes of the inputs: the user's, or sizes at which the model runs.
+
+    Where the operators of ``graph``, which is the model as it was read, can tell that it runs, it is not tried out.
 
     Raises:
         UsageError: an unknown input, a wrong rank, a size that contradicts the model, or no sizes were found.
     """
     if not shapes:
-        return apart(default_sizes, model, above=VERY_HEAVY)
+        surely = (s for s in islice(likely_sizes(model), _FIRST) if graph is not None and surely_runs(graph, s))
+        return next(surely, None) or apart(default_sizes, model, above=VERY_HEAVY)
     types = input_types(model)
     sizes: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -96,6 +102,21 @@ def sizes_that_fit(graph: TensorGraph, sizes: Mapping[str, int]) -> dict[str, in
     return tried
 
 
+def surely_runs(graph: TensorGraph, sizes: Mapping[str, int]) -> bool:
+    """Whether every operator accepts its operands at these sizes, whatever their values are.
+
+    What is not in the operator table says nothing; of what is, indices alone may be beyond what they index.
+    """
+    live = [graph.nodes[i] for i in graph.live()]
+    if any(n.op == "Opaque" or (n.op in _INDEXING and graph.nodes[n.operands[1]].op != "Const") for n in live):
+        return False
+    try:
+        _check(graph, dict(sizes))
+    except (IllTyped, KeyError):  # KeyError: a size that only a run can tell
+        return False
+    return True
+
+
 def _check(graph: TensorGraph, sizes: dict[str, int]) -> None:
     """IllTyped where an operator of the graph does not accept its operands at these sizes."""
     for index in graph.live():
@@ -113,6 +134,9 @@ def _numbers(type_: Type, sizes: dict[str, int]) -> Type:
 
 
 _DOUBLINGS = 8
+_FIRST = 3
+"""Sizes that the operator table is asked about before the model is tried out."""
+_INDEXING = frozenset({"Gather", "GatherElements"})
 
 
 def _symbols(type_: Type) -> set[str]:

@@ -6,7 +6,7 @@ from egraph_opt.verification.feeds import Kind, input_types, random_feeds, symbo
 from egraph_opt.verification.interface import interface_difference, overridable_inputs, required_inputs
 from egraph_opt.verification.prove import Equality, OutputEquality, prove
 from egraph_opt.verification.serialize import Runnable, checker_complaint, runnable
-from egraph_opt.verification.sizes import alternative_sizes, default_sizes
+from egraph_opt.verification.sizes import alternative_sizes, default_sizes, likely_sizes
 from egraph_opt.verification.verdict import Evidence, Verdict
 from egraph_opt.verification.verify import verify
 
@@ -25,6 +25,7 @@ __all__ = [
     "default_sizes",
     "input_types",
     "interface_difference",
+    "likely_sizes",
     "overridable_inputs",
     "prove",
     "random_feeds",

@@ -35,7 +35,7 @@ def default_sizes(model: onnx_ir.Model) -> dict[str, int]:
     if not symbols(model):
         return {}
     with _trial(model) as trial:
-        found = next((s for s in _limited(_candidates(model)) if trial.runs(s)), None)
+        found = next((s for s in _limited(likely_sizes(model)) if trial.runs(s)), None)
     if found is None:
         names = ", ".join(symbols(model))
         raise UsageError(f"no sizes were found at which the model runs: give {names} with --measure-shape")
@@ -93,7 +93,8 @@ def _trial(model: onnx_ir.Model, largest: int = _LARGEST) -> Iterator[_Trial]:
         yield _Trial(model, session, largest)
 
 
-def _candidates(model: onnx_ir.Model) -> Iterator[dict[str, int]]:
+def likely_sizes(model: onnx_ir.Model) -> Iterator[dict[str, int]]:
+    """Numbers for the symbolic sizes of the inputs, in the order in which ``default_sizes`` tries them."""
     names, leading = symbols(model), leading_symbols(model)
     others = [n for n in names if n not in leading]
     first = dict.fromkeys(leading, 1)
