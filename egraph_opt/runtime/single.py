@@ -10,7 +10,7 @@ import numpy as np
 
 from egraph_opt.ir import Constant, TensorGraph, TensorType
 from egraph_opt.ops import numpy_dtype, operator
-from egraph_opt.ops.base import Array
+from egraph_opt.ops.kinds import Array
 from egraph_opt.runtime.signature import Signature
 
 OPSET = 21
