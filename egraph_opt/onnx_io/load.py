@@ -109,11 +109,23 @@ def _complaint(model: onnx.ModelProto | str) -> str | None:
 def _check_proto(proto: onnx.ModelProto, name: str, complaint: str | None) -> None:
     _check_opsets({o.domain: o.version for o in proto.opset_import}, name)
     if complaint is not None:
-        raise InvalidModelError(f"{name} fails ONNX's checker: {complaint}")
+        raise InvalidModelError(f"{name} fails ONNX's checker: {complaint}{_remedy(proto)}")
     if proto.graph.sparse_initializer:
         raise UnsupportedModelError(
             f"{name} has sparse initializers, which are not supported: store them as dense ones"
         )
+
+
+def _remedy(proto: onnx.ModelProto) -> str:
+    """What to do where the complaint is one that runtimes do not share: an input or output without a shape."""
+    bare = [
+        v.name
+        for v in (*proto.graph.input, *proto.graph.output)
+        if v.type.HasField("tensor_type") and not v.type.tensor_type.HasField("shape")
+    ]
+    if not bare:
+        return ""
+    return f" ({', '.join(bare)} has no shape: onnx.shape_inference.infer_shapes(model) adds those that follow)"
 
 
 def _check_opsets(opsets: dict[str, int], name: str) -> None:
