@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,8 +20,6 @@ from egraph_opt.terms.pattern import App, Number, walk
 
 LEAVES = ("Input", "Const", "Opaque")
 Link = tuple[Constructor, Constructor]
-FEW_NODES = 1_000
-"""E-nodes up to which rules wait until their operators stand one on another: to look costs less than to compile."""
 CALM_NODES = 20_000
 """E-nodes up to which every match of every rule is applied..."""
 CALM_GROWTH = 4
@@ -91,6 +89,7 @@ class Engine:
         self.literals = Interner()
         self.constructors: list[Constructor] = []
         self._asleep = dict(enumerate(_Needs.of(rule, self.literals) for rule in plain))
+        self._linked: set[Link] = set()
         self._unmatched: dict[str, Emitted] = {}
         self._met: set[int] = set()  # literals that some constant equals
         self._seen: dict[str, set[tuple[int, ...]]] = {}
@@ -168,33 +167,35 @@ class Engine:
     # --- rules
 
     def _wake(self) -> None:
-        """Compiles the rules whose operators and numbers are all there by now: before that none can match."""
+        """Compiles the rules whose operators and numbers are all there by now, one on another as in the rule: before
+        that none can match."""
         sizes = self._sizes()
         present = {c for c in self.constructors if sizes[constructor(*c)]}
-        links = self._links() if sum(sizes[constructor(*c)] for c in present) <= FEW_NODES else None
-        for number, needs in list(self._asleep.items()):
-            if (
-                needs.constructors <= present
-                and needs.literals <= self._met
-                and (links is None or needs.links <= links)
-            ):
-                del self._asleep[number]
-                emitted = emit(self.rules[number], number, self.ids, self.literals)
-                if emitted.question is None:
-                    self._declare(emitted.makes)
-                else:
-                    self._unmatched[emitted.found] = emitted
-                self._pending.append(emitted.find)
+        near = [n for n, needs in self._asleep.items() if needs.constructors <= present and needs.literals <= self._met]
+        self._look_for({link for n in near for link in self._asleep[n].links} - self._linked)
+        for number in [n for n in near if self._asleep[n].links <= self._linked]:
+            del self._asleep[number]
+            emitted = emit(self.rules[number], number, self.ids, self.literals)
+            if emitted.question is None:
+                self._declare(emitted.makes)
+            else:
+                self._unmatched[emitted.found] = emitted
+            self._pending.append(emitted.find)
         self._run("\n".join(self._drain()))
 
-    def _links(self) -> set[Link]:
-        """The pairs of an operator and one of an operand of it."""
-        functions = self.egraph.freeze().functions
-        rows = [(c, row) for c in self.constructors for row in functions[constructor(*c)].rows]
-        within: dict[object, set[Constructor]] = {}
-        for found, row in rows:
-            within.setdefault(row.output, set()).add(found)
-        return {(c, o) for c, row in rows for x in row.inputs[len(row.inputs) - c[1] :] for o in within.get(x, ())}
+    def _look_for(self, wanted: Collection[Link]) -> None:
+        """Adds those of the links that are in the e-graph to what is known; they stay, for classes only grow."""
+        functions = self.egraph.freeze().functions if wanted else {}
+        above: dict[Constructor, set[object]] = {}
+        below: dict[Constructor, set[object]] = {}
+        for parent, child in wanted:
+            if parent not in above:
+                rows = functions[constructor(*parent)].rows
+                above[parent] = {x for row in rows for x in row.inputs[len(row.inputs) - parent[1] :]}
+            if child not in below:
+                below[child] = {row.output for row in functions[constructor(*child)].rows}
+            if not above[parent].isdisjoint(below[child]):
+                self._linked.add((parent, child))
 
     def _complete(self) -> None:
         """Compiles the rest of the rules that have matched for the first time."""
