@@ -217,10 +217,10 @@ class Engine:
         before, now = self.sizes[-2:] if len(self.sizes) > 1 else self.sizes * 2
         self._damped = not (now < CALM_NODES and now < CALM_GROWTH * before)
         self._wake()
-        self._rules("match")
-        self._complete()
-        self._run("(run-schedule (run ask))")
-        self._answer_rules()
+        if self._rules("match"):
+            self._complete()
+        if self._run("(run-schedule (run ask))"):
+            self._answer_rules()
         changed = self._rules("apply")
         merges = self._merge() if merge else {}
         self._settle()
@@ -236,8 +236,7 @@ class Engine:
     def _settle(self) -> None:
         """Types every new e-node, makes claims true, and repeats until both are done."""
         while True:
-            self._run("(run-schedule (saturate types))")
-            if self._answer_types():
+            if self._run("(run-schedule (saturate types))") and self._answer_types():
                 continue
             if not self._run("(run-schedule (saturate unite))"):
                 return

@@ -111,7 +111,7 @@ def parse(text: str) -> Pattern:
 def _convert(tree: ast.expr, text: str) -> Pattern:
     match tree:
         case ast.Name(id=name):
-            return Var(name)
+            return _variable(name)
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             return Number(float(value))
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
@@ -125,7 +125,7 @@ def _convert(tree: ast.expr, text: str) -> Pattern:
             unknown = set(given) - set(params)
             if unknown or (bundle is None and set(params) != set(given)):
                 raise PatternError(f"{text!r}: {op} takes the attributes {params}")
-            attrs = tuple(Expr(given.get(p, f"{bundle}_{p}")) for p in params)
+            attrs = tuple(_expression(given.get(p, f"{bundle}_{p}")) for p in params)
             return App(op, attrs, tuple(_convert(o, text) for o in operands))
         case _:
             raise PatternError(f"{text!r}: {ast.unparse(tree)} is neither a tensor, a number nor an operator")
@@ -134,6 +134,10 @@ def _convert(tree: ast.expr, text: str) -> Pattern:
 def _text(tree: ast.expr) -> str:
     """What was written; nearly always a name, for which ``unparse`` would take as long as all else together."""
     return tree.id if isinstance(tree, ast.Name) else ast.unparse(tree)
+
+
+_variable, _expression = cache(Var), cache(Expr)
+"""One object for each text: few are different, and what is the same object is pickled once."""
 
 
 def walk(pattern: Pattern) -> Iterator[Pattern]:
