@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 from onnx_draft import SYMBOL_SIZE, Draft, RefusedError
-from onnx_nodes import _axes, axes_of, axis_of, beside, flip, is_float, node, number, one_of, ranked, weight
+from onnx_moves import axes_given
+from onnx_nodes import axes_of, axis_of, beside, flip, is_float, node, number, one_of, ranked, weight
 
 
 @node
@@ -185,7 +186,7 @@ def reduce(d: Draft) -> object:
     if d.opset >= since and flip(d, 0.15):
         return d.apply(op, [x, d.ints()], noop_with_empty_axes=number(d, 0, 1), **keep)
     axes = axes_of(d, rank)
-    return _axes(d, op, x, axes if d.opset >= 11 else [a % rank for a in axes], since, **keep)
+    return axes_given(d, op, x, axes if d.opset >= 11 else [a % rank for a in axes], since, **keep)
 
 
 @node
@@ -208,13 +209,13 @@ def layernorm(d: Draft) -> object:
         bias = [weight(d, shape, value)] if flip(d) else []
         return d.apply("LayerNormalization", [x, weight(d, shape, value), *bias], **({"axis": -1} if flip(d) else {}))
     last = one_of(d, -1, value.ndim - 1) if d.opset >= 11 else value.ndim - 1
-    mean = _axes(d, "ReduceMean", x, [last], 18)[0]
+    mean = axes_given(d, "ReduceMean", x, [last], 18)[0]
     off = d.apply("Sub", [x, mean])[0]
     if flip(d):
         square = d.apply("Mul", [off, off])[0]
     else:
         square = d.apply("Pow", [off, d.constant(np.asarray(2, value.dtype))])[0]
-    spread = _axes(d, "ReduceMean", square, [last], 18)[0]
+    spread = axes_given(d, "ReduceMean", square, [last], 18)[0]
     root = d.apply("Sqrt", d.apply("Add", [spread, d.constant(np.asarray(1e-3, value.dtype))]))[0]
     scaled = d.apply("Mul", [d.apply("Div", [off, root])[0], weight(d, shape, value)])[0]
     return d.apply("Add", [scaled, weight(d, shape, value)])

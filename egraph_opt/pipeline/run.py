@@ -26,6 +26,7 @@ from egraph_opt.pipeline.choose import Choice, Chooser, Decision
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, Wanted, price
 from egraph_opt.pipeline.races import AtSize
+from egraph_opt.pipeline.reasons import said, why_not
 from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
 from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, sizes_that_fit
 from egraph_opt.rewrites import Rule
@@ -358,7 +359,7 @@ class Run:
         if choice.races is not None:
             report.control_spread, report.clock = choice.races.spread, choice.races.first.clock
             report.latency_before = choice.races.first.laps[0].b10
-            report.notes += [f"the model does not run at {_said(sizes)}: left out" for sizes in choice.races.skipped]
+            report.notes += [f"the model does not run at {said(sizes)}: left out" for sizes in choice.races.skipped]
             nearest = max(report.candidates, key=lambda row: row.ratio or 0.0)
             report.at_sizes = nearest.at_sizes
         if choice.guilty:
@@ -367,7 +368,7 @@ class Run:
             suspects = dict.fromkeys(n for r in choice.rows if r.name in choice.refused for n in r.rules)
             report.notes.append(f"a rule that led to wrong results is among {', '.join(suspects)}: please report this")
         if choice.entry is None:
-            return self._original(*self._why_not(choice))
+            return self._original(*why_not(choice, self.options))
         row = next(r for r in choice.rows if r.name == choice.entry.row.name)
         report.chosen, report.rules, report.estimated_after = row.name, row.rules, row.estimated
         report.latency_after, report.speedup, report.at_sizes = row.latency, row.ratio, row.at_sizes
@@ -377,30 +378,6 @@ class Run:
         if report.after.opset != imported.opset:
             report.notes.append(f"the opset was raised from {imported.opset} to {report.after.opset} for a gain")
         return choice.entry.model
-
-    def _why_not(self, choice: Choice) -> tuple[Outcome, str]:
-        if choice.refused:
-            assert choice.verdict is not None
-            return Outcome.REJECTED, f"no candidate verified: {choice.verdict.reason}"
-        if not choice.rows:
-            return Outcome.UNCHANGED, "no rule leads to a graph that is estimated to be cheaper"
-        if choice.races is None and self.options.measures:
-            runner = "the GPU executor" if self.options.target == "cuda" else "ONNX Runtime"
-            return Outcome.REJECTED, f"{runner} cannot run the model here, so nothing could be timed and verified"
-        if choice.races is None:
-            everywhere = " at every size" if len(self.options.shape_sets) > 1 else ""
-            return Outcome.UNCHANGED, f"no candidate is estimated to be cheaper{everywhere}"
-        races = choice.races
-        loses = [name for name in races.names if any(at.verdict == "faster" for at in races.at_sizes(name))]
-        best = max(loses or races.names, key=races.ratio, default="")
-        lost = next((at for at in races.at_sizes(best) if not at.holds), None) if loses else None
-        if lost is not None:
-            said = f"{lost.ratio:.2f} x at {_said(lost.sizes)}"
-            return Outcome.UNCHANGED, f"no candidate is faster at one size without being slower at another: {said}"
-        return Outcome.UNCHANGED, (
-            f"no candidate is clearly faster than the original: the best is {races.ratio(best) if best else 0:.2f} x,"
-            f" and the original differs from itself by {races.spread:.1%}"
-        )
 
     def _original(self, outcome: Outcome, reason: str) -> onnx_ir.Model:
         self.report.outcome, self.report.reason = outcome, reason
@@ -425,7 +402,3 @@ class Run:
     def _tell(self, stage: str, done: int, total: int, detail: str) -> None:
         if self.on_progress is not None:
             self.on_progress(Progress(stage, done, total, detail))
-
-
-def _said(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
