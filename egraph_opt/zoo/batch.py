@@ -20,13 +20,15 @@ from egraph_opt.zoo.records import Outcome, Record
 from egraph_opt.zoo.settings import Round
 from egraph_opt.zoo.worker import Job, Limits, Task
 
+EventKind = Literal["kept", "started", "stage", "finished"]
+
 
 @dataclass(frozen=True)
 class Event:
     """Something happened to a model: it was ``kept`` (its result stands), ``started``, came to a new ``stage``, or
     ``finished``; ``done`` of ``total`` are through."""
 
-    kind: Literal["kept", "started", "stage", "finished"]
+    kind: EventKind
     model: str
     done: int
     total: int
@@ -83,29 +85,31 @@ class Batch:
             futures = [pool.submit(self._one, source, known.get(source.name)) for source in models]
             try:
                 for future in as_completed(futures):
-                    self._finish(future)
+                    future.result()
             except BaseException:
                 self._stop(futures)
                 raise
 
-    def _finish(self, future: Future[Record | str]) -> None:
-        """Writes down the result; only this thread ever does."""
-        result = future.result()
-        if isinstance(result, Record):
-            self.journal.append(result)
-        self._done += 1
-        name = result.model if isinstance(result, Record) else result
-        self._emit("finished" if isinstance(result, Record) else "kept", name, record=result)
+    def _one(self, source: Source, before: Record | None) -> None:
+        """One model from its start until its record is on disk, so that none starts after it before that."""
+        record = self._record(source, before)
+        with self._changing:
+            if self._stopped:
+                raise CancelledError  # what was killed says nothing of the model
+            if record is not None:
+                self.journal.append(record)
+            self._done += 1
+            self._emit("kept" if record is None else "finished", source.name, record=record)
 
-    def _one(self, source: Source, before: Record | None) -> Record | str:
-        """The record of a model, or its name where the one that it has stands."""
+    def _record(self, source: Source, before: Record | None) -> Record | None:
+        """The record of a model, or None where the one that it has stands."""
         round_ = self.journal.rounds[-1]
         begin = datetime.now(UTC).isoformat(timespec="seconds")
         content = ""
         try:
             content = digest(source.path)
             if is_done(before, content, round_):
-                return source.name
+                return None
             return self._optimize(source, content, begin)
         except OSError as error:
             return Record(source.name, content, round_.config, round_.number, Outcome.ERROR, str(error), begin)
@@ -154,7 +158,7 @@ class Batch:
             self._running.add(process)
             return process
 
-    def _stop(self, futures: Sequence[Future[Record | str]]) -> None:
+    def _stop(self, futures: Sequence[Future[None]]) -> None:
         for future in futures:
             future.cancel()
         with self._changing:
@@ -184,7 +188,6 @@ class Batch:
             if folder.name not in wanted:
                 shutil.rmtree(folder)
 
-    def _emit(self, kind: str, model: str, *, stage: str = "", record: Record | str | None = None) -> None:
+    def _emit(self, kind: EventKind, model: str, *, stage: str = "", record: Record | None = None) -> None:
         with self._changing:
-            said = record if isinstance(record, Record) else None
-            self.on_event(Event(kind, model, self._done, self._total, stage, said))  # type: ignore[arg-type]
+            self.on_event(Event(kind, model, self._done, self._total, stage, record))

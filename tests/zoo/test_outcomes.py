@@ -15,7 +15,7 @@ import onnx
 import pytest
 
 from egraph_opt.runtime import CostDatabase
-from egraph_opt.zoo import Outcome, Record
+from egraph_opt.zoo import Batch, Event, Journal, Outcome, Record, discover, enter_round, read_records
 from egraph_opt.zoo.job import optimize_model
 from tests.zoo.conftest import Run
 
@@ -125,6 +125,19 @@ def test_processes_end_with_their_parent(tmp_path: Path, jobs: ModuleType) -> No
     while any(map(is_running, numbers)):
         assert time.monotonic() < deadline, "processes outlive the run"
         time.sleep(0.05)
+
+
+def test_what_is_finished_is_on_disk_before_the_next_starts(folder: Path, tmp_path: Path, jobs: ModuleType) -> None:
+    on_disk: list[int] = []
+
+    def tell(event: Event) -> None:
+        if event.kind == "started":
+            on_disk.append(len(read_records(tmp_path / "run")))
+
+    with Journal(tmp_path / "run") as journal:
+        enter_round(journal, folder, {})
+        Batch(journal, 1, jobs.copy, tell).run(discover(folder))
+    assert on_disk == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
