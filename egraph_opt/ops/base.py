@@ -62,7 +62,8 @@ class Operator:
     outputs: int | None = 1  # None: the attributes decide, and the type is a TupleType
     ring: Literal["exact", "oracle", "no"] = "no"
     preserves_type: bool = False  # element-wise on one operand: the result has its type, whatever that is
-    rearranges: bool = False  # every element of the result is an element of an operand
+    rearranges: bool = False  # every element of the result is an element of an operand that is no index
+    indices: tuple[int, ...] = ()  # operands that are indices: integers within ``limits``
     min_opset: int = 9
     onnx_names: tuple[str, ...] = ()  # ONNX operators of the default domain that ``from_onnx`` understands
 

@@ -8,7 +8,7 @@ from itertools import islice
 import onnx_ir
 
 from egraph_opt.errors import UsageError
-from egraph_opt.ir import TensorGraph, TensorType, TupleType, Type
+from egraph_opt.ir import Node, TensorGraph, TensorType, TupleType, Type
 from egraph_opt.ir.sizes import symbols as symbols_of
 from egraph_opt.ops import IllTyped, operator
 from egraph_opt.ops.base import concrete, concrete_type
@@ -108,13 +108,18 @@ def surely_runs(graph: TensorGraph, sizes: Mapping[str, int]) -> bool:
     What is not in the operator table says nothing; of what is, indices alone may be beyond what they index.
     """
     live = [graph.nodes[i] for i in graph.live()]
-    if any(n.op == "Opaque" or (n.op in _INDEXING and graph.nodes[n.operands[1]].op != "Const") for n in live):
+    if any(n.op == "Opaque" or any(graph.nodes[i].op != "Const" for i in _indices(n)) for n in live):
         return False
     try:
         _check(graph, dict(sizes))
     except (IllTyped, KeyError):  # KeyError: a size that only a run can tell
         return False
     return True
+
+
+def _indices(node: Node) -> list[int]:
+    """The operands of a node that are indices."""
+    return [] if node.op in ("Input", "Const") else [node.operands[i] for i in operator(node.op).indices]
 
 
 def _check(graph: TensorGraph, sizes: dict[str, int]) -> None:
@@ -136,7 +141,6 @@ def _numbers(type_: Type, sizes: dict[str, int]) -> Type:
 _DOUBLINGS = 8
 _FIRST = 3
 """Sizes that the operator table is asked about before the model is tried out."""
-_INDEXING = frozenset({"Gather", "GatherElements"})
 
 
 def _symbols(type_: Type) -> set[str]:

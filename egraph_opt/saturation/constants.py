@@ -36,9 +36,10 @@ class ConstantFolder:
     """Recipes and values of constant e-classes.
 
     ``recipe[c]`` is the e-node to evaluate for class c; ``storable(c)`` says whether its value may go into the model.
-    ``refused`` holds e-nodes of constants that no graph may use, computed in advance or not: sums that cancel, and
-    arithmetic, made by rules, that meets or makes an infinity or a NaN. ``x * 1e30 * 1e30`` is a number for a small x,
-    and no longer one when the constants are multiplied first; an infinite weight times a zero is not a number at all.
+    ``refused`` holds e-nodes of constants that no graph may use, computed in advance or not: sums that cancel,
+    indices, made by rules, that lie outside of what they index, and arithmetic, made by rules, that meets or makes an
+    infinity or a NaN. ``x * 1e30 * 1e30`` is a number for a small x, and no longer one when the constants are
+    multiplied first; an infinite weight times a zero is not a number at all.
     ``constant_classes`` and ``roots`` are the classes that rules take for constants, and those of the graph's outputs.
     """
 
@@ -129,6 +130,9 @@ class ConstantFolder:
                 enode = self.enodes[index]
                 if enode.cls in self.recipe or not self._is_small(enode):
                     continue
+                if enode.op != "Const" and self._reads_outside(enode):
+                    self.refused |= {index} - self.original  # one of the model stays, in a branch that is never taken
+                    continue
                 if index not in self.original and (self._is_unsafe(enode) or self._cancels(enode)):
                     self.refused.add(index)
                     continue
@@ -161,6 +165,15 @@ class ConstantFolder:
             return 0
         operands = [self.class_types[c] for c in enode.operands]
         return operator(enode.op).flops(enode.attrs, operands, type_)  # type: ignore[arg-type]
+
+    def _reads_outside(self, enode: ENode) -> bool:
+        """Whether an index of constants lies outside of what it indexes, so that there is no value."""
+        declared = operator(enode.op)
+        if not declared.indices:
+            return False
+        limits = declared.limits(enode.attrs, [self.class_types[c] for c in enode.operands])  # type: ignore[misc]
+        read = [(np.asarray(self.value(enode.operands[i])), limits[i]) for i in declared.indices]
+        return any(np.any((value < low) | (value > high)) for value, (low, high) in read)  # type: ignore[operator, misc]
 
     def _is_unsafe(self, enode: ENode) -> bool:
         """Whether this is arithmetic on an infinity or a NaN, or that has one as its result."""

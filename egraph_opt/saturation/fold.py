@@ -25,6 +25,9 @@ def folded(
 
     Where it computes, operands are laid out in order, as they are in a model: NumPy adds up a transposed view in
     another order than its copy, and the last bits of a sum must not depend on how a constant came about.
+
+    Raises:
+        IndexError: an index lies outside of what it indexes, so that there is no value.
     """
     declared = operator(op)
     if not declared.rearranges:
@@ -65,6 +68,9 @@ def _fold(node: Node, type_: TensorType, operands: list[int], new: TensorGraph, 
     if not everything and int(str(type_.bytes)) > min(LIMIT, max(STORE_ALWAYS, sources)):
         return None
     values = [new.value(i) for i in operands]
-    result = folded(node.op, node.attrs, [v for v in values if v is not None])
+    try:
+        result = folded(node.op, node.attrs, [v for v in values if v is not None])
+    except IndexError:  # a model whose branch is never taken may hold such a node
+        return None
     assert not isinstance(result, tuple)
     return Constant.of(np.ascontiguousarray(result).reshape(type_.numbers()), type_.dtype)

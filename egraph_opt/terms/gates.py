@@ -20,7 +20,7 @@ from egraph_opt.ops import IllTyped, numpy_dtype, operator
 from egraph_opt.terms.equation import FLOAT_CLASSES, Equation, FloatClass
 from egraph_opt.terms.expressions import Undefined
 from egraph_opt.terms.pattern import App, Number, walk
-from egraph_opt.terms.program import Array, Bound, Program, Value
+from egraph_opt.terms.program import Apply, Array, Bound, OutOfRange, Program, Value
 from egraph_opt.terms.sampling import Case, Sampler
 
 PRIME = 1_048_573
@@ -72,6 +72,7 @@ def check_equation(rule: Equation, *, seed: int = 0, cases: int = 40) -> Verdict
             if gate.ring:
                 gate.check_ring(bound, rng)
             gate.check_float64(bound, rng, positive=number % 2 == 1)
+            gate.check_unread(bound, rng)
             observed, seen_error = gate.observe(bound, rng, FLOAT_CLASSES[worst])
             worst, error = FLOAT_CLASSES.index(observed), max(error, seen_error)
             if worst > FLOAT_CLASSES.index(rule.float_class):
@@ -83,7 +84,7 @@ def check_equation(rule: Equation, *, seed: int = 0, cases: int = 40) -> Verdict
 
 _SUMS = frozenset(
     {"MatMul", "Conv", "FusedConv", "ConvTranspose", "Gemm", "AveragePool", "GlobalAveragePool"}
-    | {"ReduceSum", "ReduceMean", "ReduceProd", "Softmax", "LogSoftmax"}
+    | {"ReduceSum", "ReduceMean", "ReduceProd", "Softmax", "LogSoftmax", "Attention"}
 )
 """Operators that add or multiply up many elements, in an order that is the runtime's and depends on the operands."""
 
@@ -128,6 +129,7 @@ class Gate:
                 self.check_ring(bound, rng)
             for positive in (False, True):
                 self.check_float64(bound, rng, positive=positive)
+            self.check_unread(bound, rng)
         except _Refused:
             return False
         return True
@@ -146,22 +148,44 @@ class Gate:
 
     def check_ring(self, bound: Bound, rng: np.random.Generator) -> None:
         """Refuses a rule whose sides differ modulo a prime."""
-        inputs = {n: rng.integers(0, PRIME, t.numbers(), dtype=np.int64) for n, t in bound.case.tensors.items()}
-        values = bound.run(inputs, apply_ring, np.int64)
+        limits = bound.case.limits
+        inputs = {
+            n: rng.integers(0, PRIME, t.numbers(), dtype=np.int64) if n not in limits else _within(limits[n], t, rng)
+            for n, t in bound.case.tensors.items()
+        }
+        values = self._run(bound, inputs, apply_ring, np.int64)
         for index, (left, right) in enumerate(self._sides(values)):
-            if not all(np.array_equal(a, b) for a, b in zip(parts(left), parts(right), strict=True)):
+            if not all(np.array_equal(a % PRIME, b % PRIME) for a, b in zip(parts(left), parts(right), strict=True)):
                 raise _Refused(f"root {index} differs (modulo {PRIME}) for {bound.case}")
 
     def check_float64(self, bound: Bound, rng: np.random.Generator, *, positive: bool) -> None:
         """Refuses a rule whose sides differ by more than rounding."""
-        inputs = {n: _random(t, rng) for n, t in bound.case.tensors.items()}
+        inputs = _inputs(bound.case, rng)
         if positive:
             inputs = {n: np.abs(a) + 0.1 if a.dtype.kind == "f" else a for n, a in inputs.items()}
-        values = bound.run(inputs, numeric, np.float64)
+        values = self._run(bound, inputs, numeric, np.float64)
         for index, (left, right) in enumerate(self._sides(values)):
             for a, b in zip(parts(left), parts(right), strict=True):
                 if _difference(a, b) > TOLERANCE:
                     raise _Refused(f"root {index} differs by {_difference(a, b):.2g} in float64 for {bound.case}")
+
+    def check_unread(self, bound: Bound, rng: np.random.Generator) -> None:
+        """Refuses a rule whose right side needs an index that the left side never looks at: that may lie anywhere."""
+        inputs = _inputs(bound.case, rng) if bound.case.limits else {}
+        for name, limits in bound.case.limits.items():
+            changed = inputs[name].copy()
+            if not changed.size:
+                continue
+            changed.reshape(-1)[int(rng.integers(changed.size))] = (
+                limits[1] + 1 if rng.random() < 0.5 else limits[0] - 1
+            )
+            try:
+                bound.run({**inputs, name: changed}, numeric, np.float64)
+            except OutOfRange as found:
+                if not found.left:
+                    raise _Refused(
+                        f"its right side needs indices that its left side does not look at for {bound.case}"
+                    ) from None
 
     def observe(self, bound: Bound, rng: np.random.Generator, known: FloatClass = "exact") -> tuple[FloatClass, float]:
         """The float class of what happens to float32 values in this case, and the largest ordinary error.
@@ -169,9 +193,9 @@ class Gate:
         Args:
             known: the class that other cases have shown: what cannot show a worse one is not looked at.
         """
-        plain = {n: _random(t, rng) for n, t in bound.case.tensors.items()}
+        plain = _inputs(bound.case, rng)
         plain = {n: a.astype(np.float32) if a.dtype == np.float64 else a for n, a in plain.items()}
-        values = bound.run(plain, numeric, np.float32)
+        values = self._run(bound, plain, numeric, np.float32)
         behaviour = _Behaviour(self._sides(values))
         error, observed = behaviour.error, known if behaviour.same_bits else _worse(known, "reassociate")
         if observed == "exact" and not self._keeps_zeros(bound, plain):
@@ -201,6 +225,14 @@ class Gate:
         few = np.array([-1.0, -0.0, 0.0, 1.0], np.float32)
         drawn = {n: self._few.choice(few, a.shape) if a.dtype == np.float32 else a for n, a in plain.items()}
         return _Behaviour(self._sides(bound.run(drawn, numeric, np.float32))).same_bits
+
+    def _run(self, bound: Bound, inputs: dict[str, Array], apply: Apply, dtype: type[np.generic]) -> list[Value]:
+        """What ``bound.run`` gives; raises _Refused where an index lies outside of what it indexes."""
+        try:
+            return bound.run(inputs, apply, dtype)
+        except OutOfRange as found:
+            why = "its left side computes indices that lie outside" if found.left else "its right side reads outside"
+            raise _Refused(f"{why} of a tensor for {bound.case}") from None
 
     def _sides(self, values: list[Value]) -> list[tuple[Value, Value]]:
         """The values of the roots, left and right."""
@@ -246,6 +278,17 @@ def _worse(a: FloatClass, b: FloatClass) -> FloatClass:
     return FLOAT_CLASSES[max(FLOAT_CLASSES.index(a), FLOAT_CLASSES.index(b))]
 
 
+def _inputs(case: Case, rng: np.random.Generator) -> dict[str, Array]:
+    """Random values of the tensors of a case, within their limits."""
+    limits = case.limits
+    return {n: _within(limits[n], t, rng) if n in limits else _random(t, rng) for n, t in case.tensors.items()}
+
+
+def _within(limits: tuple[int, int], type_: TensorType, rng: np.random.Generator) -> Array:
+    """Every value from the lowest to the highest is as likely."""
+    return rng.integers(*limits, type_.numbers(), endpoint=True).astype(numpy_dtype(type_.dtype))
+
+
 def _random(type_: TensorType, rng: np.random.Generator) -> Array:
     """Normally distributed for floats, small and signed for integers, both values for booleans."""
     if type_.dtype in FLOATS:
@@ -279,6 +322,8 @@ def apply_ring(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> 
     if operator(op).ring == "oracle":
         return _oracle(f"{op}{attrs!r}", np.asarray(operands[0]))
     result = numeric(op, attrs, operands)
+    if operator(op).rearranges:  # residues stay residues, and indices from the end stay negative
+        return result
     return tuple(p % PRIME for p in result) if isinstance(result, tuple) else result % PRIME  # type: ignore[operator]
 
 

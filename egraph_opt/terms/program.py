@@ -24,6 +24,14 @@ Value = Array | tuple[Array, ...]
 Apply = Callable[[str, tuple[AttrValue, ...], list[Value]], Value]
 
 
+class OutOfRange(Exception):  # noqa: N818 - what a gate asks about
+    """An index lies outside of what it indexes. ``left``: in a term of the left side, so that this has no value."""
+
+    def __init__(self, *, left: bool) -> None:
+        super().__init__()
+        self.left = left
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A term: an operator of earlier terms, or a literal (``op`` is empty).
@@ -47,6 +55,7 @@ class Program:
 
     Attributes:
         left, right: positions of the roots.
+        reached: the position after the last term of the left side.
     """
 
     def __init__(self, rule: Equation) -> None:
@@ -54,6 +63,7 @@ class Program:
         self.steps: list[Step] = []
         self._places: dict[object, int] = {name: i for i, name in enumerate(rule.tensors)}
         self.left = [self._place(p, drawn=True) for p in rule.lhs]
+        self.reached = len(self.tensors) + len(self.steps)
         self.right = [self._place(p, drawn=False) for p in rule.rhs]
 
     def _place(self, pattern: Pattern, *, drawn: bool) -> int:
@@ -114,17 +124,21 @@ class Bound:
         return types
 
     def run(self, inputs: Mapping[str, Array], apply: Apply, dtype: type[np.generic]) -> list[Value]:
-        """The value of every term; literals have ``dtype``."""
+        """The value of every term; literals have ``dtype``.
+
+        Raises:
+            OutOfRange: an index does.
+        """
         values: list[Value] = [inputs[name] for name in self.program.tensors]
         with np.errstate(all="ignore"):
             for step, attrs in zip(self.program.steps, self.attrs, strict=True):
-                values.append(self._value(step, attrs, values, apply, dtype))
+                values.append(self._value(len(values), step, attrs, values, apply, dtype))
         return values
 
     def rerun(
         self, values: list[Value], name: str, changed: Array, apply: Apply, dtype: type[np.generic]
     ) -> list[Value]:
-        """What ``run`` gives where one input is another."""
+        """What ``run`` gives, and raises, where one input is another."""
         values = list(values)
         values[self.program.tensors.index(name)] = changed
         with np.errstate(all="ignore"):
@@ -132,11 +146,17 @@ class Bound:
                 zip(self.program.steps, self.attrs, strict=True), len(self.program.tensors)
             ):
                 if name in step.reads:
-                    values[place] = self._value(step, attrs, values, apply, dtype)
+                    values[place] = self._value(place, step, attrs, values, apply, dtype)
         return values
 
     def _value(
-        self, step: Step, attrs: tuple[AttrValue, ...], values: list[Value], apply: Apply, dtype: type[np.generic]
+        self,
+        place: int,
+        step: Step,
+        attrs: tuple[AttrValue, ...],
+        values: list[Value],
+        apply: Apply,
+        dtype: type[np.generic],
     ) -> Value:
         if not step.op:
             type_ = self.case.numbers.get(step.key)
@@ -144,4 +164,7 @@ class Bound:
         if step.op == "Fill":  # its dtype is the model's; here it is the dtype of the check
             shape, value, _ = attrs
             return np.full(shape, value, dtype)  # type: ignore[arg-type]
-        return apply(step.op, attrs, [values[o] for o in step.operands])
+        try:
+            return apply(step.op, attrs, [values[o] for o in step.operands])
+        except IndexError:
+            raise OutOfRange(left=place < self.program.reached) from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from egraph_opt.ir import AttrValue, TensorType, Type
+from egraph_opt.ir import INTEGERS, AttrValue, TensorType, Type
 from egraph_opt.ops import IllTyped, Operator, Sample, operator
 from egraph_opt.terms.equation import Equation
 from egraph_opt.terms.expressions import Undefined, evaluate, names_in
@@ -21,16 +21,21 @@ from egraph_opt.terms.pattern import App, Expr, Number, Pattern, Var, walk
 Rng = np.random.Generator
 ATTEMPTS = 4_000
 """Draws before a case is given up: where no condition says how shapes agree, some fit once in a few hundred."""
+INDEX_DTYPES = ("int32", "int64")
 
 
 @dataclass
 class Case:
-    """Types of a rule's tensors and values of its attributes; ``numbers`` holds the shapes drawn for literals."""
+    """Types of a rule's tensors and values of its attributes; ``numbers`` holds the shapes drawn for literals.
+
+    ``limits`` holds the lowest and the highest value of each tensor that may not hold just anything (indices).
+    """
 
     tensors: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
     attributes: dict[str, AttrValue] = field(default_factory=dict[str, AttrValue])
     numbers: dict[int, TensorType] = field(default_factory=dict[int, TensorType])
     roots: tuple[Type, ...] = ()
+    limits: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     @property
     def environment(self) -> dict[str, AttrValue | TensorType]:
@@ -69,6 +74,7 @@ class _Node:
         numbers: per operand the key of a literal in ``Case.numbers``, or 0.
         first: its tensors that its attributes depend on, by a condition.
         conditions: those that can be answered when it is drawn, and not before.
+        indexes: whether its value serves as an index.
     """
 
     declared: Operator
@@ -81,6 +87,7 @@ class _Node:
     numbers: tuple[int, ...]
     first: frozenset[str]
     conditions: tuple[str, ...]
+    indexes: bool
 
 
 class Sampler:
@@ -92,18 +99,19 @@ class Sampler:
         self.waiting = list(rule.conditions)  # those that are left when all nodes are made read the type of a root
         known = set(given)
         self.nodes = tuple(self._node(p, known) for p in rule.lhs)
+        self.limited = tuple(p for p in rule.lhs if any(_is_limited(q) for q in walk(p)))
 
-    def _node(self, pattern: Pattern, known: set[str]) -> _Node:
+    def _node(self, pattern: Pattern, known: set[str], *, indexes: bool = False) -> _Node:
         """The node of a pattern. Nodes are made in the order in which they are drawn; ``known`` is drawn before."""
         assert isinstance(pattern, App)
-        operands = pattern.operands
+        declared, operands = operator(pattern.op), pattern.operands
         preserves = tuple(_preserved(o) for o in operands)
         late = tuple(bool(name) and name not in known for name in preserves)
         children: list[_Node | None] = [None] * len(operands)
         for index in sorted(range(len(operands)), key=late.__getitem__):
             operand = operands[index]
             if isinstance(operand, App):
-                children[index] = self._node(operand, known)
+                children[index] = self._node(operand, known, indexes=indexes or index in declared.indices)
         names = tuple(e.text if e.is_name else "" for e in pattern.attrs)
         leaves = tuple(o.name if isinstance(o, Var) else "" for o in operands)
         reads = {r for name in names if name not in known for f in self.facts.get(name, ()) for r in f.reads}
@@ -112,7 +120,7 @@ class Sampler:
         ready = tuple(c for c in self.waiting if names_in(c) <= known)
         self.waiting = [c for c in self.waiting if c not in ready]
         return _Node(
-            operator(pattern.op),
+            declared,
             tuple(e.literal if e.is_literal else _UNKNOWN for e in pattern.attrs),  # type: ignore[misc]
             names,
             leaves,
@@ -122,6 +130,7 @@ class Sampler:
             tuple(id(o) if isinstance(o, Number) else 0 for o in operands),
             first,
             ready,
+            indexes,
         )
 
     def draw(self, rng: Rng, attempts: int = ATTEMPTS, tensors: Mapping[str, TensorType] | None = None) -> Case | None:
@@ -135,6 +144,8 @@ class Sampler:
                 if all(evaluate(condition, environment) for condition in self.waiting):
                     for text in self.computed:  # a rule does not apply where an attribute that it computes is undefined
                         evaluate(text, environment)
+                    for pattern in self.limited:
+                        _limit(pattern, case)
                     return case
             except (Rejected, Undefined, IllTyped):
                 continue
@@ -147,6 +158,7 @@ class _Attempt:
     def __init__(self, facts: Mapping[str, Sequence[Fact]], rng: Rng, case: Case) -> None:
         self.facts, self.rng, self.case = facts, rng, case
         self.known: dict[str, AttrValue | TensorType] = dict(case.tensors)
+        self.index_dtype = ""
 
     def node(self, node: _Node) -> Type:
         """The type of a node, with everything below it drawn."""
@@ -161,7 +173,8 @@ class _Attempt:
                     self._tensor(name, type_)
             asked, sample = self._completed(node, inner)
         chosen = [self._attribute(*each) for each in zip(node.names, asked, sample.attrs, strict=True)]
-        types = [self._operand(node, index, type_) for index, type_ in enumerate(sample.types)]
+        drawn = [self._whole(t) for t in sample.types] if node.indexes else sample.types
+        types = [self._operand(node, index, type_) for index, type_ in enumerate(drawn)]
         made = node.declared.infer(tuple(chosen), types)  # type: ignore[arg-type]
         if not all(evaluate(condition, self.known) for condition in node.conditions):
             raise Rejected
@@ -219,6 +232,13 @@ class _Attempt:
             return self.case.numbers.setdefault(node.numbers[index], drawn)
         return drawn
 
+    def _whole(self, type_: TensorType) -> TensorType:
+        """``type_`` as part of an index: operators draw floats, and all parts have one dtype."""
+        if not isinstance(type_, TensorType) or type_.dtype in INTEGERS:
+            return type_
+        self.index_dtype = self.index_dtype or str(self.rng.choice(INDEX_DTYPES))
+        return TensorType(self.index_dtype, type_.shape)
+
     def _tensor(self, name: str, drawn: Type) -> TensorType:
         """The type of a tensor: ``drawn`` as far as conditions say nothing else, if it has none yet."""
         found = self.case.tensors.get(name)
@@ -239,21 +259,46 @@ def _preserved(pattern: Pattern) -> str:
     return ""
 
 
-def right_type(pattern: Pattern, rule: Equation, case: Case) -> Type:
-    """The type of a right-hand side under a case.
+def _is_limited(pattern: Pattern) -> bool:
+    """Whether it is an operator with indices, which limits what those may hold."""
+    return isinstance(pattern, App) and bool(operator(pattern.op).indices)
+
+
+def _limit(pattern: Pattern, case: Case, asked: tuple[int, int] | None = None) -> None:
+    """Notes what the tensors of a left side may hold, so that its values lie in ``asked`` and it has a value at all.
+
+    What is asked of an operator that only rearranges is asked of the operands that it rearranges. Of one that computes
+    it is not: the gates refuse a rule whose left side then has no value.
 
     Raises:
-        IllTyped, Undefined: it has none.
+        Rejected: there is no such value (an index of an empty axis).
     """
+    match pattern:
+        case Var(name) if asked is not None:
+            low, high = case.limits.get(name, asked)
+            case.limits[name] = low, high = max(low, asked[0]), min(high, asked[1])
+            if low > high:
+                raise Rejected
+        case App(op, attrs, operands):
+            declared = operator(op)
+            types = [_left_type(o, case) for o in operands]
+            own = declared.limits(attribute_values(attrs, case), types)  # type: ignore[arg-type]
+            passed = asked if declared.rearranges else None
+            for operand, limits in zip(operands, own, strict=True):
+                _limit(operand, case, limits or passed)
+        case _:
+            pass
+
+
+def _left_type(pattern: Pattern, case: Case) -> Type:
+    """The type of a term of the left side under a case."""
     match pattern:
         case Var(name):
             return case.tensors[name]
         case Number():
-            root = case.roots[0]
-            assert isinstance(root, TensorType)
-            return TensorType(root.dtype, ())
+            return case.numbers[id(pattern)]
         case App(op, attrs, operands):
-            types = [right_type(o, rule, case) for o in operands]
+            types = [_left_type(o, case) for o in operands]
             return operator(op).infer(attribute_values(attrs, case), types)  # type: ignore[arg-type]
 
 

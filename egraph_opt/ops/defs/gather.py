@@ -21,6 +21,7 @@ class GatherBase(Operator):
     arity = (2, 2)
     ring = "exact"
     rearranges = True
+    indices = (1,)
 
     def limits(self, attrs: Attrs, types: Types) -> tuple[tuple[int, int] | None, ...]:
         """Indices reach from ``-n`` to ``n - 1``."""
@@ -57,7 +58,7 @@ class Gather(GatherBase):
         if data.rank == 0:
             return None
         axis = int(rng.integers(data.rank)) if attrs[0] is None else attrs[0]
-        indices = types[1] or TensorType(str(rng.choice(_INDICES)), distinct_shape(rng, int(rng.integers(0, 3))))
+        indices = types[1] or TensorType(str(rng.choice(_INDICES)), distinct_shape(rng, int(rng.integers(0, 4))))
         return fitting(self, (axis,), (data, indices))
 
 

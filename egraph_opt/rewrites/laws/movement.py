@@ -1,9 +1,9 @@
-"""Data movement: transposes, reshapes, concatenations, splits and slices that cancel, fuse or change places.
+"""Data movement: transposes, reshapes, concatenations, splits, slices and gathers that cancel, fuse or change places.
 
 What cancels, and element-wise operators of one operand past any of them, is generated. By hand: slices that are a
 whole part of what was joined (conditions that compare attributes with sizes), constants that are reshaped, joins of
-three and four parts, permutations that are computed (``transpose-between-reshapes``), and what adds an operator or
-only moves but is wanted in every run (``matmul-transposed``, ``transpose-of-ones``, ``add-of-transposes``).
+three and four parts, permutations that are computed (``transpose-between-reshapes``), gathers, and what adds an operator
+or only moves but is wanted in every run (``matmul-transposed``, ``transpose-of-ones``, ``add-of-transposes``).
 """
 
 from __future__ import annotations
@@ -154,4 +154,41 @@ def _passing() -> tuple[Rule, ...]:
     return tuple(made)
 
 
-RULES = (*_cancelling(), *_joining(), *_passing())
+def _selecting() -> tuple[Rule, ...]:
+    """A gather of a gather. Where the left side may be computed the right side may be: it reads no other index of the
+    first, and those that it reads count from the same end. The reverse does not hold: an index that no one reads may
+    lie anywhere."""
+    gathers = "Gather(Gather(x, i, axis=a), j, axis=b)"
+    return (
+        _exact(
+            "gather-of-gather",
+            gathers,
+            "Gather(x, Gather(i, j, axis=b - a), axis=a)",
+            "a <= b",
+            "b < a + rank(i)",
+            family="gather",
+        ),
+        _exact(
+            "gather-before-its-axes",
+            gathers,
+            "Gather(Gather(x, j, axis=b), i, axis=a + rank(j) - 1)",
+            "b < a",
+            family="gather",
+        ),
+        _exact(
+            "gather-behind-its-axes",
+            gathers,
+            "Gather(Gather(x, j, axis=b - rank(i) + 1), i, axis=a)",
+            "b >= a + rank(i)",
+            family="gather",
+        ),
+        _exact(
+            "gather-elements-of-gather-elements",
+            "GatherElements(GatherElements(x, i, axis=a), j, axis=a)",
+            "GatherElements(x, GatherElements(i, j, axis=a), axis=a)",
+            family="gather",
+        ),
+    )
+
+
+RULES = (*_cancelling(), *_joining(), *_passing(), *_selecting())
