@@ -11,7 +11,7 @@ from emulator import COMPILER, Emulator
 from egraph_opt.ir import Constant, TensorGraph, TensorType
 from egraph_opt.ops import numpy_dtype, operator
 from egraph_opt.runtime.cuda import make_plan
-from egraph_opt.runtime.cuda.steps import Generated
+from egraph_opt.runtime.cuda.steps import Generated, Product
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 BOUND = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
@@ -68,3 +68,51 @@ def test_the_kernel_computes_attention(
     wanted = weights / weights.sum(axis=2, keepdims=True) @ v
     (got,) = Emulator(plan, tmp_path).run(feeds)
     np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=BOUND[dtype], atol=BOUND[dtype])
+
+
+def projected_graph(dtype: str, heads: int, rows: int, width: int) -> tuple[TensorGraph, dict[str, np.ndarray]]:
+    """Attention over three projections of x with biases, and its weights by name."""
+    graph, rng, kind = TensorGraph(), np.random.default_rng(1), np.dtype(numpy_dtype(dtype))
+    weights = {name: (rng.standard_normal((width, width)) * 0.5 * width**-0.5).astype(kind) for name in "qkv"}
+    weights |= {f"{name} bias": (0.5 * rng.standard_normal(width)).astype(kind) for name in "qkv"}
+
+    def add(op: str, attrs: tuple[object, ...], *operands: int) -> int:
+        types = [graph.types[i] for i in operands]
+        return graph.add(op, attrs, operands, operator(op).infer(attrs, types))  # type: ignore[arg-type]
+
+    def constant(name: str) -> int:
+        return graph.constant(Constant.of(weights[name], dtype))
+
+    x = graph.add("Input", ("x",), (), TensorType(dtype, (1, rows, width)))
+
+    def projected(name: str, perm: tuple[int, ...]) -> int:
+        y = add("Add", (), add("MatMul", (), x, constant(name)), constant(f"{name} bias"))
+        return add("Transpose", (perm,), add("Reshape", ((1, rows, heads, width // heads),), y))
+
+    scores = add("MatMul", (), projected("q", (0, 2, 1, 3)), projected("k", (0, 2, 3, 1)))
+    mixed = add("MatMul", (), add("Softmax", (3,), scores), projected("v", (0, 2, 1, 3)))
+    graph.outputs = (add("Reshape", ((1, rows, width),), add("Transpose", ((0, 2, 1, 3),), mixed)),)
+    return graph, weights
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("float16", 1024), ("float32", 512)])
+def test_attention_adds_up_parts_and_biases(dtype: str, width: int, tmp_path: Path) -> None:
+    heads, rows = 8, 16
+    graph, weights = projected_graph(dtype, heads, rows, width)
+    x = np.random.default_rng(2).standard_normal((1, rows, width)).astype(numpy_dtype(dtype))
+
+    def heads_of(name: str) -> np.ndarray:
+        y = x[0].astype(np.float64) @ weights[name] + weights[f"{name} bias"]
+        return y.reshape(rows, heads, -1).transpose(1, 0, 2)
+
+    q, k, v = map(heads_of, "qkv")
+    scores = np.exp(q @ k.swapaxes(1, 2) - (q @ k.swapaxes(1, 2)).max(axis=2, keepdims=True))
+    wanted = (scores / scores.sum(axis=2, keepdims=True) @ v).transpose(1, 0, 2).reshape(1, rows, width)
+    for adding in (False, True):
+        plan = make_plan(graph, adding=adding)
+        cut = [step.title for step in plan.steps if isinstance(step, Product) and " parts" in step.title]
+        assert len(cut) == 3 * adding
+        (got,) = Emulator(plan, tmp_path).run({"x": x})
+        np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=BOUND[dtype], atol=4 * BOUND[dtype])
+    exact = [step.title for step in make_plan(graph, adding=True, exact=True).steps]
+    assert sum(" parts" in title for title in exact) == (3 if dtype == "float16" else 0)

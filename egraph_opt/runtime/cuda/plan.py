@@ -15,7 +15,8 @@ from egraph_opt.ops.kinds import Array
 from egraph_opt.runtime.cuda.attention import attention
 from egraph_opt.runtime.cuda.attention_units import attention_on_units
 from egraph_opt.runtime.cuda.expressions import STORED
-from egraph_opt.runtime.cuda.fuse import Dense, Fusion, fused
+from egraph_opt.runtime.cuda.fuse import fused
+from egraph_opt.runtime.cuda.fusion import Dense, Fusion
 from egraph_opt.runtime.cuda.kernels import Code
 from egraph_opt.runtime.cuda.layout import orders
 from egraph_opt.runtime.cuda.lower import lowered
@@ -31,18 +32,21 @@ def make_plan(
     exact: bool = False,
     lay_inputs: bool = False,
     layouts: bool = True,
+    adding: bool = False,
 ) -> Plan:
     """Plans ``graph``; ``sizes`` are the numbers for its symbolic sizes.
 
     ``exact`` says that float32 may not use TF32: cuDNN then has no good kernel that adds a residual. ``lay_inputs``
     lets inputs lie as their readers want them, as they would between operators of a larger graph. Without ``layouts``
-    every value that a step writes is row-major.
+    every value that a step writes is row-major. ``adding`` lets attention add up the parts and the biases of products
+    before it, which it reads once for every 8 rows: those products are quicker and it is slower.
 
     Raises:
         UsageError: an operator, a dtype or a size that the executor does not support; the message names it.
     """
     simple = lowered(graph, sizes)
-    return _Planner(simple, fused(simple, exact=exact), orders(simple) if layouts else {}, lay_inputs).run()
+    fusion = fused(simple, exact=exact, adding=adding)
+    return _Planner(simple, fusion, orders(simple) if layouts else {}, lay_inputs).run()
 
 
 @dataclass
