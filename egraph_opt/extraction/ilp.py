@@ -16,9 +16,9 @@ _MEDIUM = 1000
 """E-nodes of a part whose relaxations are solved without a process, and that is branched on for a moment."""
 _MOMENT = 1.0
 """Seconds of branch and bound; what is not proven by then takes long as a rule."""
-_FIRST_TRY = 1000
+_FIRST_TRY = 2000
 """E-nodes up to which the solver comes before the greedy answer; its relaxations take less than a tenth of a second."""
-_FIRST_RELAXATIONS = 4
+_FIRST_RELAXATIONS = 2
 
 
 @dataclass(frozen=True)
@@ -43,26 +43,38 @@ class Ilp:
     def solve(self, problem: Problem, clock: Clock, *, seed: int, warm_start: Choice | None) -> Answer:
         """Greedy answer, reductions, then each independent part on its own, the smallest first."""
         effort = Effort(self.relaxations, self.cuts)
-        board = open_board(problem, clock, warm_start, effort, seed)
-        timed_out = search_quickly(board, effort, seed)
+        board, timed_out = open_board(problem, clock, warm_start, effort, seed)
         timed_out |= search_beside(board, HighsEngine(effort), seed, lambda: None)
         return board.answer(timed_out=timed_out)
 
 
-def open_board(problem: Problem, clock: Clock, warm_start: Choice | None, effort: Effort, seed: int) -> Board:
-    """The board of a problem. Where little is left after the reductions, the solver has a first try at it: what it
-    proves at once needs no greedy answer, which takes longer."""
+def open_board(
+    problem: Problem, clock: Clock, warm_start: Choice | None, effort: Effort, seed: int
+) -> tuple[Board, bool]:
+    """The board of a problem after all that needs no process, and whether time ran out.
+
+    Where little is left after the reductions, the solver comes first: what it finds makes for better reductions, and
+    what it proves needs no greedy answer, which takes longer.
+    """
     board = Board(problem, clock, warm_start, local=False)
-    if not board.done and sum(len(part.members) for part in board.parts) <= _FIRST_TRY:
+    timed_out, searched = False, sum(len(part.members) for part in board.parts) <= _FIRST_TRY
+    if searched and not board.done:
+        before = clock.cost
         first = replace(effort, relaxations=min(effort.relaxations, _FIRST_RELAXATIONS), branch=0.0)
         search_here(board, HighsEngine(first), seed, _FIRST_TRY)
+        if clock.cost < before and not board.done:
+            board.reduce(thorough=False)
+        timed_out = search_quickly(board, effort, seed)
     if not board.done:
+        before = clock.cost
         board.improve()
-    return board
+        if clock.cost < before or not searched:
+            timed_out = search_quickly(board, effort, seed)
+    return board, timed_out
 
 
 def search_quickly(board: Board, effort: Effort, seed: int) -> bool:
-    """All that needs no process: small parts to the end, the beginnings of medium ones; whether time ran out."""
+    """Searches small parts to the end, and medium ones for a moment; whether time ran out."""
     timed_out = search_here(board, HighsEngine(effort), seed, SMALL)
     search_here(board, HighsEngine(replace(effort, branch=_MOMENT)), seed, _MEDIUM)
     return timed_out

@@ -39,8 +39,7 @@ class Portfolio:
     def solve(self, problem: Problem, clock: Clock, *, seed: int, warm_start: Choice | None) -> Answer:
         """Stops as soon as the best choice is proven."""
         effort = Effort()
-        board = open_board(problem, clock, warm_start, effort, seed)
-        timed_out = search_quickly(board, effort, seed)
+        board, timed_out = open_board(problem, clock, warm_start, effort, seed)
         if self._warm_up(board, seed):
             if not board.done and clock.left:
                 board.reduce()

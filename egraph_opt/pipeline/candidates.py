@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from egraph_opt.egraph import Selection, selection_cost
-from egraph_opt.extraction import Ended, Extraction, NoExtractionError, extract_lazily
+from egraph_opt.extraction import Ended, Extraction, NoExtractionError, Status, extract_lazily
 from egraph_opt.ir import TensorGraph
 from egraph_opt.pipeline.pricing import LEAVES, Prices
 from egraph_opt.rewrites import Rule
@@ -99,14 +99,26 @@ class Proposer:
         """Proposals in the order in which they are worth their time, repeats among them."""
         best: Proposal | None = None
         for name, forbidden, surcharge in self._plans():
-            proposal = self._propose(name, forbidden, surcharge)
-            if proposal is not None:
-                best = best or proposal
-                yield proposal
+            if not self._is_answered(best, forbidden, surcharge):
+                proposal = self._propose(name, forbidden, surcharge, best)
+                if proposal is not None:
+                    best = best or proposal
+                    yield proposal
         for family in self._families(best) if best is not None else ():
-            proposal = self._propose(f"without {family}", self.forbidden() | self.made_by({family}))
-            if proposal is not None:
-                yield proposal
+            forbidden = self.forbidden() | self.made_by({family})
+            if not self._is_answered(best, forbidden):
+                proposal = self._propose(f"without {family}", forbidden, best=best)
+                if proposal is not None:
+                    yield proposal
+
+    @staticmethod
+    def _is_answered(
+        best: Proposal | None, forbidden: NDArray[np.bool_], surcharge: NDArray[np.float64] | float = 0.0
+    ) -> bool:
+        """Whether ``best`` is the answer again: proven for the same prices, it uses nothing that is forbidden."""
+        if best is None or best.extraction.status is not Status.OPTIMAL or np.any(surcharge):
+            return False
+        return not forbidden[_chosen(best.extraction.selection)].any()
 
     def made_by(self, names: set[str]) -> NDArray[np.bool_]:
         """(n,) e-nodes that, going by their operator and class, only rules called or of the families ``names`` made."""
@@ -161,7 +173,11 @@ class Proposer:
         return [name for name in found if name not in HELPERS][:MOST_FAMILIES]
 
     def _propose(
-        self, name: str, forbidden: NDArray[np.bool_], surcharge: NDArray[np.float64] | float = 0.0
+        self,
+        name: str,
+        forbidden: NDArray[np.bool_],
+        surcharge: NDArray[np.float64] | float = 0.0,
+        best: Proposal | None = None,
     ) -> Proposal | None:
         try:
             found = extract_lazily(
@@ -173,7 +189,7 @@ class Proposer:
                 patience=self.prices.saved * MEASURING_SECONDS,
                 seed=self.seed,
                 forbidden=forbidden,
-                warm_start=self._usable(forbidden),
+                warm_start=self._start(forbidden, surcharge, best),
             )
         except NoExtractionError:
             return None
@@ -184,7 +200,16 @@ class Proposer:
             estimated = self.whole(graph)
         return Proposal(name, graph, found.extraction, rules, estimated, found.ended)
 
-    def _usable(self, forbidden: NDArray[np.bool_]) -> Selection | None:
-        original = self.frozen.selection_of_original()
-        chosen = original.choice[original.choice >= 0]
-        return None if forbidden[chosen].any() else original
+    def _start(
+        self, forbidden: NDArray[np.bool_], surcharge: NDArray[np.float64] | float, best: Proposal | None
+    ) -> Selection | None:
+        """The cheaper of the graph as it was and ``best``, of those that use nothing that is forbidden."""
+        known = [self.frozen.selection_of_original(), *([best.extraction.selection] if best is not None else [])]
+        costs = self.prices.seconds + surcharge
+        usable = [selection for selection in known if not forbidden[_chosen(selection)].any()]
+        return min(usable, key=lambda s: selection_cost(self.frozen.egraph, costs, s), default=None)
+
+
+def _chosen(selection: Selection) -> NDArray[np.int64]:
+    """The e-nodes that are selected."""
+    return selection.choice[selection.choice >= 0]

@@ -47,6 +47,21 @@ def test_a_search_that_is_cut_short_has_a_checked_answer_and_a_valid_bound(name:
 
 
 @pytest.mark.parametrize("name", ["ilp", "portfolio"])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_the_solver_proves_at_once_needs_no_greedy_answer(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    easy = covering(20, 60, seed)
+    expected = extract(*easy, extractor="dag-greedy").lower_bound
+    improved: list[Board] = []
+    monkeypatch.setattr(Board, "improve", improved.append)
+    result = extract(*easy, extractor=name)
+    assert not improved
+    assert result.status is Status.OPTIMAL
+    assert result.cost >= expected
+
+
+@pytest.mark.parametrize("name", ["ilp", "portfolio"])
 def test_an_interrupt_ends_the_search_with_the_best_answer(name: str) -> None:
     def interrupt(moment: Moment) -> None:
         if moment.lower_bound > 0:
