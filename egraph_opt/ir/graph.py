@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from egraph_opt.ir.types import TensorType, Type
+from egraph_opt.ir.types import FLOATS, TensorType, Type
 
 AttrValue = object
 """An attribute: int, float, str, bytes, bool, a Size, or a tuple of those; equal when the ``repr`` is equal."""
@@ -23,6 +23,8 @@ Array = NDArray[np.generic]
 
 SPLAT_LIMIT = 2**16
 """Elements up to which a constant is looked through for a single repeated number."""
+TRIANGLE_LIMIT = 2**24
+"""Elements up to which a constant is looked through for a triangle of one number."""
 _NO_NUMBERS = ("string", "complex64", "complex128")
 
 
@@ -146,6 +148,22 @@ class TensorGraph:
             return None
         flat = np.asarray(self.value(index)).reshape(-1)
         return float(flat[0]) if flat.size == 1 or bool((flat == flat[0]).all()) else None
+
+    def triangle(self, index: int) -> float | None:
+        """The number above the diagonal of a ``Const`` node that is a square matrix of floats (behind axes of size 1)
+        with zeros elsewhere, where there is one (no zero, no NaN); of other matrices two elements are read."""
+        type_ = self.types[index]
+        if self.nodes[index].op != "Const" or not isinstance(type_, TensorType) or type_.dtype not in FLOATS:
+            return None
+        count = type_.shape[-1] if type_.rank >= 2 else 0
+        if count in (0, 1) or type_.shape[-2] != count or not 0 < int(str(type_.elements)) <= TRIANGLE_LIMIT:
+            return None
+        matrix = np.asarray(self.value(index)).reshape(-1, *type_.shape[-2:])  # type: ignore[arg-type]
+        number = matrix[0, 0, 1]
+        if len(matrix) > 1 or matrix[0, 0, 0] != 0 or not abs(number) > 0:
+            return None
+        triangle = np.triu(np.full(matrix.shape, number), 1)
+        return float(number) if triangle.tobytes() == matrix.tobytes() else None
 
     def live(self, roots: Iterable[int] | None = None) -> list[int]:
         """Indices that ``roots`` (the outputs by default) need, in topological order."""

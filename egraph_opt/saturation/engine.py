@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, Interner, Node, TensorType, Type
+from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, Interner, TensorType, Type
 from egraph_opt.ops import IllTyped, numpy_dtype, operator
 from egraph_opt.rewrites import Constructor, Question, Rule, constructor, declare, emit
 from egraph_opt.rewrites.emit import PRELUDE, Emitted, declare_literal
 from egraph_opt.rewrites.relevant import constructors
 from egraph_opt.saturation.bindings import bindings
 from egraph_opt.saturation.merge import Merge, find_merges
+from egraph_opt.saturation.problem import Problem
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
 from egraph_opt.terms.pattern import App, Number, walk
 
@@ -26,24 +27,6 @@ CALM_GROWTH = 4
 """...unless the last round multiplied the e-graph by more than this."""
 MATCH_LIMIT = 5_000
 """Matches above which a rule sits out a round of a large e-graph."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What the worker gets: a graph without its weights, and the rules that can matter to it.
-
-    Attributes:
-        splats: for ``Const`` nodes all of whose elements are one number: that number, by node index.
-        sides: the nodes of each of the graphs in here; operators that share an operand are merged (many at once, see
-            ``merge``) when they are in one of them.
-    """
-
-    nodes: tuple[Node, ...]
-    types: tuple[Type, ...]
-    outputs: tuple[int, ...]
-    splats: dict[int, float]
-    sides: tuple[frozenset[int], ...]
-    rules: tuple[Rule, ...]
 
 
 @dataclass(frozen=True)
@@ -100,7 +83,7 @@ class Engine:
         self.sizes: list[int] = [len(problem.nodes)]
         self._run(PRELUDE + self._leaves())
         graph = {(n.op, len(n.operands)) for n in problem.nodes if n.op not in LEAVES}
-        self._declare(graph | {("Get", 1)} | ({("Fill", 0)} if problem.splats else set()))
+        self._declare(graph | {("Get", 1)} | problem.spelled)
         self._add()
         self._settle()
 
@@ -124,14 +107,21 @@ class Engine:
             lines.append(f"(set (type (node {index})) {self._type_id(type_)})")
             if node.op in LEAVES:
                 lines.append(f"({'is_const' if node.op == 'Const' else 'dynamic'} (node {index}))")
-            if index in self.problem.splats:
-                assert isinstance(type_, TensorType)
-                number = self.problem.splats[index]
-                lines.append(f"(set (splat (node {index})) {self._splat_id(number, type_.dtype)})")
-                if type_.dtype in FLOATS and type_.elements == 1:
-                    fill = self._term("Fill", (type_.shape, number, type_.dtype), ())
-                    lines.append(f"(union (node {index}) {fill})")  # so that rules can read the number
+            if node.op == "Const" and isinstance(type_, TensorType):
+                lines += self._spelled(index, type_)
         self._run("\n".join(self._drain() + lines))
+
+    def _spelled(self, index: int, type_: TensorType) -> Iterator[str]:
+        """What a constant is, so that rules can read the number that it is made of."""
+        problem = self.problem
+        if index in problem.splats:
+            number = problem.splats[index]
+            yield f"(set (splat (node {index})) {self._splat_id(number, type_.dtype)})"
+            if type_.dtype in FLOATS and type_.elements == 1:
+                yield f"(union (node {index}) {self._term('Fill', (type_.shape, number, type_.dtype), ())})"
+        if index in problem.triangles:
+            fill = self._term("Fill", (type_.shape, problem.triangles[index], type_.dtype), ())
+            yield f"(union (node {index}) {self._term('Trilu', (1, 1), (fill,))})"
 
     def _term(self, op: str, attrs: Sequence[AttrValue], operands: Sequence[str]) -> str:
         params = operator(op).params if op not in LEAVES else (None,) * len(attrs)

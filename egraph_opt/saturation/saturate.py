@@ -7,14 +7,14 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
 from egraph_opt.errors import BudgetError, EgraphOptError
 from egraph_opt.ir import TensorGraph
 from egraph_opt.rewrites import Rule, relevant
-from egraph_opt.saturation.engine import Problem
 from egraph_opt.saturation.frozen import Frozen, freeze
+from egraph_opt.saturation.problem import Problem
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, StopReason
 from egraph_opt.saturation.worker import Job, Limits, read, write
 from egraph_opt.startup import command_of
@@ -148,12 +148,13 @@ def saturate(
 def problem_of(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collection[int]] = ()) -> Problem:
     """What the worker needs of ``graph`` and ``rules``; operators are merged within each of ``sides`` (the whole by
     default)."""
-    found = {index: graph.splat(index) for index, node in enumerate(graph.nodes) if node.op == "Const"}
-    splats = {index: number for index, number in found.items() if number is not None}
+    stored = [index for index, node in enumerate(graph.nodes) if node.op == "Const"]
+    splats = {index: number for index in stored if (number := graph.splat(index)) is not None}
+    triangles = {index: number for index in stored if (number := graph.triangle(index)) is not None}
     within = tuple(map(frozenset, sides)) or (frozenset(range(len(graph.nodes))),)
     present = {(node.op, len(node.operands)) for node in graph.nodes}
-    matter = relevant(rules, present | ({("Fill", 0)} if splats else set()))
-    return Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, within, matter)
+    plain = Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, triangles, within, ())
+    return replace(plain, rules=relevant(rules, present | plain.spelled))
 
 
 def _converse(

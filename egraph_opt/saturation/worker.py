@@ -17,7 +17,8 @@ import time
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from egraph_opt.saturation.engine import Engine, Problem
+from egraph_opt.saturation.engine import Engine
+from egraph_opt.saturation.problem import Problem
 from egraph_opt.saturation.snapshot import StopReason
 
 SNAPSHOT_EVERY = 20

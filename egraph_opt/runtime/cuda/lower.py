@@ -25,8 +25,8 @@ _SMALL = 4096
 def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> TensorGraph:
     """``graph`` with ``sizes`` put in for its symbols and every expression over constants evaluated.
 
-    ``FusedConv`` becomes a convolution and its activation, ``Gemm`` loses its third operand to an addition, and what
-    scales the channels of a convolution goes into its weight.
+    ``FusedConv`` becomes a convolution and its activation, ``Attention`` its products and softmax, ``Gemm`` loses its
+    third operand to an addition, and what scales the channels of a convolution goes into its weight.
 
     Raises:
         UsageError: a size is still symbolic, or the graph holds an operator that the table does not know.
@@ -76,6 +76,8 @@ def _apply(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[
     if op == "FusedConv":
         inner = apply(new, "Conv", attrs[:4], operands)
         return apply(new, str(attrs[4]), attrs[5], [inner])  # type: ignore[arg-type]
+    if op == "Attention":
+        return _attention(new, attrs, operands)
     if op == "Gemm" and len(operands) == 3:
         product = apply(new, "Gemm", attrs, operands[:2])
         added = operands[2]
@@ -85,6 +87,50 @@ def _apply(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[
             added = _apply(new, "Mul", (), [added, new.constant(Constant.of(scale, dtype))])
         return apply(new, "Add", (), [product, added])
     return apply(new, op, attrs, operands)
+
+
+def _attention(new: TensorGraph, attrs: Sequence[object], operands: Sequence[int]) -> int:
+    """``Attention`` as the products and the softmax that it is, which fusion puts together again."""
+    q_heads, kv_heads, causal, scale = attrs
+    dtype, result = _shape(new, operands[0])[0], _result(new, "Attention", attrs, operands)
+    q, k, v = (_heads(new, i, int(str(n))) for i, n in zip(operands, (q_heads, kv_heads, kv_heads), strict=True))
+    many = _shape(new, q)[1][1]
+    k, v = (_repeated(new, i, many) for i in (k, v))
+    scores = _apply(new, "MatMul", (), [q, _apply(new, "Transpose", ((0, 1, 3, 2),), [k])])
+    scores = _apply(new, "Mul", (), [scores, new.constant(Constant.of(np.asarray(scale).astype(_numpy(dtype)), dtype))])
+    if causal:
+        mask = np.triu(np.full(_shape(new, scores)[1][2:], -np.inf), 1).astype(_numpy(dtype))
+        scores = _apply(new, "Add", (), [scores, new.constant(Constant.of(mask, dtype))])
+    y = _apply(new, "MatMul", (), [_apply(new, "Softmax", (3,), [scores]), v])
+    if q_heads:
+        y = _apply(new, "Transpose", ((0, 2, 1, 3),), [y])
+        y = _apply(new, "Reshape", (result.shape,), [y])  # type: ignore[union-attr]
+    return y
+
+
+def _shape(new: TensorGraph, index: int) -> tuple[str, tuple[int, ...]]:
+    type_ = new.types[index]
+    assert isinstance(type_, TensorType)
+    return type_.dtype, type_.numbers()
+
+
+def _heads(new: TensorGraph, index: int, heads: int) -> int:
+    """An operand of ``Attention`` as (batch, heads, length, size)."""
+    if not heads:
+        return index
+    batch, length, hidden = _shape(new, index)[1]
+    parted = _apply(new, "Reshape", ((batch, length, heads, hidden // heads),), [index])
+    return _apply(new, "Transpose", ((0, 2, 1, 3),), [parted])
+
+
+def _repeated(new: TensorGraph, index: int, heads: int) -> int:
+    """Each head as often in a row as there are heads of queries for it."""
+    batch, own, length, size = _shape(new, index)[1]
+    if own == heads:
+        return index
+    apart = _apply(new, "Reshape", ((batch, own, 1, length, size),), [index])
+    many = _apply(new, "Expand", ((batch, own, heads // own, length, size),), [apart])
+    return _apply(new, "Reshape", ((batch, heads, length, size),), [many])
 
 
 def _folded(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[int]) -> int | None:
