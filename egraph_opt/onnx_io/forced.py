@@ -1,4 +1,4 @@
-"""Sizes that a model can only have if it runs at all: two axes that an operator wants equal, one of unknown size."""
+"""What a model can only have if it runs at all: sizes that an operator wants equal, and ranks that it wants."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ def equal_sizes(node: onnx_ir.Node, types: Types) -> Iterator[Pair]:
     """Sizes that must be equal, or the node fails, whatever the values of its operands are."""
     if node.domain in ("", "ai.onnx") and node.op_type in _FORCED:
         yield from _FORCED[node.op_type](node, types)
+
+
+def fails(node: onnx_ir.Node, types: Types) -> bool:
+    """Whether the node fails on operands of these ranks, whatever their sizes and values are."""
+    if node.domain not in ("", "ai.onnx"):
+        return False
+    ranks = [t.rank if isinstance(t, TensorType) else None for t in types]
+    if node.op_type == "Concat":
+        return len(set(ranks) - {None}) > 1
+    wanted = zip(_RANKS.get(node.op_type, ()), ranks, strict=False)
+    return any(rank not in (None, least) for least, rank in wanted)
 
 
 def solve(pairs: Sequence[Pair], known: Mapping[str, Size]) -> dict[str, Size]:
@@ -61,6 +72,8 @@ def _recurrent(node: onnx_ir.Node, types: Types) -> Iterator[Pair]:
     yield from ((sizes[0], size) for size in sizes[1:])
 
 
+_RANKS: dict[str, tuple[int, ...]] = {"Gemm": (2, 2), **dict.fromkeys(("GRU", "LSTM", "RNN"), (3, 3, 3))}
+"""Ranks of the first operands, where there is only one that an operator takes."""
 _FORCED: dict[str, Callable[[onnx_ir.Node, Types], Iterator[Pair]]] = {
     "Concat": _concat,
     "MatMul": _matmul,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import onnx_ir
 
-from egraph_opt.ir import Constant, Origin, Size, TensorGraph, TensorType, TupleType, Type, substitute
+from egraph_opt.ir import Constant, OpaqueType, Origin, Size, TensorGraph, TensorType, TupleType, Type, substitute
 from egraph_opt.onnx_io.control import CONTROL, read_bodies
-from egraph_opt.onnx_io.forced import equal_sizes, solve
+from egraph_opt.onnx_io.forced import equal_sizes, fails, solve
 from egraph_opt.onnx_io.functions import inlined
 from egraph_opt.onnx_io.opaque import OpaqueNode
 from egraph_opt.onnx_io.scope import Context, Scope
@@ -67,17 +68,55 @@ def import_model(model: onnx_ir.Model) -> Imported:
     """
     source = inlined(model)
     known: dict[str, Size] = {}
-    imported, found = _read(model, source, known)
-    while found:  # each time some symbols are replaced for good
-        known = {name: substitute(size, found) for name, size in known.items()} | found
-        imported, found = _read(model, source, known)
-    return imported
+    taken: dict[onnx_ir.Node, str] = {}
+    while True:
+        reading = _read(model, source, known, taken)
+        if reading.found:  # each time some symbols are replaced for good, or an If
+            found = reading.found
+            known = {name: substitute(size, found) for name, size in known.items()} | found
+        elif (forced := _forced_branch(reading, partial(_read, model, source, known), taken)) is not None:
+            taken = forced
+        else:
+            return reading.imported
 
 
-def _read(model: onnx_ir.Model, source: onnx_ir.Model, known: dict[str, Size]) -> tuple[Imported, dict[str, Size]]:
-    """One reading of the model, and what it says of symbols beyond ``known``."""
+@dataclass(frozen=True)
+class _Reading:
+    """One reading of a model.
+
+    Attributes:
+        found: what it says of symbols, beyond what was known before.
+        undecided: ``If`` nodes of which either branch may be taken.
+        fails: whether a node that every run needs cannot run.
+    """
+
+    imported: Imported
+    found: dict[str, Size]
+    undecided: tuple[onnx_ir.Node, ...]
+    fails: bool
+
+
+def _forced_branch(
+    reading: _Reading, read: Callable[[dict[onnx_ir.Node, str]], _Reading], taken: dict[onnx_ir.Node, str]
+) -> dict[onnx_ir.Node, str] | None:
+    """``taken`` with the branch of one more ``If``, since no run gets to the end with the other one."""
+    for node in () if reading.fails else reading.undecided[:_TRIALS]:
+        for branch, other in (_BRANCHES, _BRANCHES[::-1]):
+            if read(taken | {node: branch}).fails:
+                return taken | {node: other}
+    return None
+
+
+_BRANCHES = ("then_branch", "else_branch")
+_TRIALS = 4
+"""How many ``If`` nodes are read as either branch: what decides the first often decides those behind it."""
+
+
+def _read(
+    model: onnx_ir.Model, source: onnx_ir.Model, known: dict[str, Size], taken: dict[onnx_ir.Node, str]
+) -> _Reading:
     opset = source.opset_imports.get("", source.opset_imports.get("ai.onnx", 0))
-    context = Context(dict(source.opset_imports), opset, known=known)
+    context = Context(dict(source.opset_imports), opset, known=known, taken=taken)
     reader = _Reader(context)
     constant_inputs = source.ir_version < 4  # up to IR 3 every initializer had to be an input as well
     input_types: dict[str, Type] = {}
@@ -100,7 +139,8 @@ def _read(model: onnx_ir.Model, source: onnx_ir.Model, known: dict[str, Size]) -
         repeated=context.repeated,
     )
     live = set(graph.live())  # a node that nothing reads need not run
-    return imported, solve([pair for index, pair in context.forced if index in live], known)
+    found = solve([pair for index, pair in context.forced if index in live], known)
+    return _Reading(imported, found, tuple(context.undecided), any(index in live for index in context.failing))
 
 
 class _Reader(Scope):
@@ -155,7 +195,9 @@ class _Reader(Scope):
         self._keep(node, operands, why)
 
     def _taken(self, node: onnx_ir.Node, operands: Sequence[int | None]) -> onnx_ir.Graph | None:
-        """The branch of an ``If`` whose condition is known."""
+        """The branch of an ``If`` whose condition is known, or of which no other can be taken."""
+        if node in self.context.taken:
+            return node.attributes[self.context.taken[node]].as_graph()
         condition = None if not operands or operands[0] is None else self.builder.known(operands[0])
         if condition is None or condition.size != 1:
             return None
@@ -180,6 +222,9 @@ class _Reader(Scope):
         if self.captures is None:  # a body need not run
             operand_types = [None if i is None else graph.types[i] for i in operands]
             self.context.forced += [(index, pair) for pair in equal_sizes(node, operand_types)]
+            self.context.failing += [index] if fails(node, operand_types) else []
+            if node.op_type == "If" and any(isinstance(t, OpaqueType) for t in types):
+                self.context.undecided.append(node)
         parts = (index,) if len(types) == 1 else self.builder.parts(index)
         for value, part in zip(node.outputs, parts, strict=True):
             self.define(value, part)

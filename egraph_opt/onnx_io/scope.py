@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir
@@ -24,6 +25,9 @@ class Context:
         fresh: names of unknown sizes.
         opaque: per opaque node, the operator and why it is not understood.
         decided: how many ``If`` nodes were replaced by one of their branches.
+        taken: the branch that is read in place of an ``If``, whatever its condition.
+        undecided: ``If`` nodes of the main graph that stay, and whose results are of no known rank.
+        failing: nodes of the main graph that fail on operands of such ranks.
         repeated: how many nodes compute what an earlier one computes.
         known: what symbols stand for, as far as an earlier reading of the model found out.
         forced: sizes that must be equal, with the node of the main graph that fails where they are not.
@@ -34,6 +38,9 @@ class Context:
     fresh: Fresh = field(default_factory=Fresh)
     opaque: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     decided: int = 0
+    taken: Mapping[onnx_ir.Node, str] = field(default_factory=dict[onnx_ir.Node, str])
+    undecided: list[onnx_ir.Node] = field(default_factory=list[onnx_ir.Node])
+    failing: list[int] = field(default_factory=list[int])
     repeated: int = 0
     known: dict[str, Size] = field(default_factory=dict[str, Size])
     forced: list[tuple[int, Pair]] = field(default_factory=list[tuple[int, Pair]])
