@@ -86,16 +86,23 @@ class Bench:
             Exception: ONNX Runtime's own error when it cannot load or run the operator.
         """
         single = single_operator_model(signature)
-        with tempfile.TemporaryDirectory(prefix="egraph-opt-") as folder:
-            blocked = "Conv" in signature.op or "Pool" in signature.op
-            saved = Path(folder) / "optimized.onnx" if blocked else None
-            session = open_session(single.model, threads=self.threads, save_optimized=saved)
-            reorders = self._reorders(onnx.load(saved), single) if saved is not None else []
+        blocked = "Conv" in signature.op or "Pool" in signature.op
+        session, reorders = self._opened_blocked(single) if blocked else (self._opened(single), [])
         calls = [_bind(session, single.feeds, single.outputs), *reorders]
         ports = [len(single.feeds) + len(single.outputs), *[2] * len(reorders)]
         (total, *parts), samples, disturbed = self._run(calls, ports)
         layout = min(sum(parts), _MOST_LAYOUT * total)
         return Measurement(max(total - layout, FLOOR), layout, samples, disturbed)
+
+    def _opened(self, single: Single, save_optimized: Path | None = None) -> ort.InferenceSession:
+        return open_session(single.model, threads=self.threads, save_optimized=save_optimized)
+
+    def _opened_blocked(self, single: Single) -> tuple[ort.InferenceSession, list[Call]]:
+        """The session, and the layout changes that ONNX Runtime has put around the operator."""
+        with tempfile.TemporaryDirectory(prefix="egraph-opt-") as folder:
+            saved = Path(folder) / "optimized.onnx"
+            session = self._opened(single, saved)
+            return session, self._reorders(onnx.load(saved), single)
 
     def _run(self, calls: Sequence[Call], ports: Sequence[int]) -> tuple[list[float], int, bool]:
         """Seconds of each model's operators alone, how many samples that took, and whether it was disturbed."""
@@ -105,7 +112,8 @@ class Bench:
         while len(tries) < _TRIES and not any(t[-1].seconds < _DISTURBED * base.seconds for t in tries):
             if tries:
                 time.sleep(_PAUSE)  # something slowed the machine down, the reference too: let it pass
-            tries.append(sample([*calls, base.reference], threads=self.threads, budget_seconds=budget))
+            together = [*calls, base.reference]
+            tries.append(sample(together, threads=self.threads, budget_seconds=budget, early=True))
         *timings, reference = min(tries, key=lambda timings: timings[-1].seconds)
         overheads = [reference.seconds - base.node + base.port * (count - 2) for count in ports]
         seconds = [max(t.seconds - o, FLOOR) for t, o in zip(timings, overheads, strict=True)]

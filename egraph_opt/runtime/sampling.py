@@ -9,6 +9,8 @@ from dataclasses import dataclass
 _SAMPLE_SECONDS = 60e-6  # much longer than reading the clock (0.8 us) and than one clock tick
 _MAX_SAMPLES = 300
 _FASTEST = 0.15  # share of the samples that count: what disturbs a run only ever adds to it
+_AGREEING, _AGREEMENT = 4, 0.01  # so many fastest samples this close to the fastest: more of them say the same
+_LEAST = 12  # samples before the first look at that
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,14 @@ def median(samples: list[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def sample(calls: Sequence[Callable[[], object]], *, threads: int, budget_seconds: float) -> list[Timing]:
+def sample(
+    calls: Sequence[Callable[[], object]], *, threads: int, budget_seconds: float, early: bool = False
+) -> list[Timing]:
     """Seconds per call of each of ``calls``, measured turn by turn for about ``budget_seconds`` of wall time in all.
 
     What slows the machine down for a while slows all of them, so that differences are good to much less than the
     readings. Short calls are repeated inside one sample; a call that alone exceeds the budget is timed twice after
-    two untimed runs.
+    two untimed runs. With ``early``, that ends as soon as the fastest samples of each call agree.
     """
     now = clock(threads)
     once = [_once(call, now) for call in calls]
@@ -58,7 +62,15 @@ def sample(calls: Sequence[Callable[[], object]], *, threads: int, budget_second
             for _ in range(count):
                 call()
             found.append((now() - start) * 1e-9 / count)
+        if early and len(samples[0]) % _AGREEING == 0 and len(samples[0]) >= _LEAST and all(map(_agrees, samples)):
+            break
     return [Timing(fastest_mean(found, _FASTEST), median(found), len(found)) for found in samples]
+
+
+def _agrees(samples: list[float]) -> bool:
+    """Whether the fastest samples are as good as equal."""
+    ordered = sorted(samples)
+    return ordered[_AGREEING - 1] <= ordered[0] * (1 + _AGREEMENT)
 
 
 def _once(call: Callable[[], object], now: Callable[[], int]) -> float:
