@@ -112,6 +112,13 @@ def _pad(e: Emitter, node: int, index: Index) -> str:
     return _choice(e, node, [(" && ".join(inside), lambda: e.value(source, tuple(own)))], default)
 
 
+def _trilu(e: Emitter, node: int, index: Index) -> str:
+    upper, k = (integer(a) for a in e.graph.nodes[node].attrs)
+    kept = f"{index[-1]} - {index[-2]} {'>=' if upper else '<='} {k}"
+    zero = literal(0, e.type(node).dtype)
+    return _choice(e, node, [(kept, lambda: e.value(e.graph.nodes[node].operands[0], index))], zero)
+
+
 def _chosen(e: Emitter, value: str, size: int) -> str:
     """An index tensor's entry, counted from the front."""
     return integer_let(e)(f"(int)({value} < 0 ? {value} + {size} : {value})")
@@ -137,7 +144,7 @@ def _gather_elements(e: Emitter, node: int, index: Index) -> str:
 
 MOVES: dict[str, Callable[[Emitter, int, Index], str]] = {
     "Transpose": _transpose, "Reshape": _reshape, "Slice": _slice, "Get": _get, "Expand": _expand, "Tile": _tile,
-    "Concat": _concat, "Pad": _pad, "Gather": _gather, "GatherElements": _gather_elements,
+    "Concat": _concat, "Pad": _pad, "Trilu": _trilu, "Gather": _gather, "GatherElements": _gather_elements,
 }  # fmt: skip
 MOVERS = frozenset({*MOVES, "Split", "Fill"})
 """Operators that move data: what they need is computed where they need it."""
