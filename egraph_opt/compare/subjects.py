@@ -17,7 +17,7 @@ from egraph_opt.onnx_io.shapes import specialise
 from egraph_opt.pipeline import OnProgress, Options, Run
 from egraph_opt.pipeline.run import Explored
 from egraph_opt.pipeline.sizes import measured_sizes
-from egraph_opt.verification import input_types
+from egraph_opt.verification import known_types
 
 
 @dataclass(frozen=True)
@@ -66,5 +66,5 @@ def open_subject(path: Path, options: Options, on_progress: OnProgress | None = 
 
 def _fix_sizes(model: onnx_ir.Model, options: Options) -> None:
     numbers = measured_sizes(model, options.shape_sets[0])
-    types = {name: t for name, t in input_types(model).items() if not t.is_static}
+    types = {name: t for name, t in known_types(model).items() if not t.is_static}
     specialise(model, {name: [evaluate(size, numbers) for size in t.shape] for name, t in types.items()})

@@ -12,7 +12,7 @@ from egraph_opt.errors import EgraphOptError
 from egraph_opt.ir import Constant, Origin, Size, SizeExpr, TensorGraph, TensorType, Type
 from egraph_opt.onnx_io.importer import Imported, same_place
 from egraph_opt.onnx_io.opaque import CAPTURE, FORMAL, Body, OpaqueNode, opaque_node, prune
-from egraph_opt.onnx_io.shapes import usable_name
+from egraph_opt.onnx_io.shapes import resized, usable_name
 from egraph_opt.ops import Lowering, Sink, operator
 from egraph_opt.ops.lowering import onnx_dtype
 
@@ -213,6 +213,7 @@ class _Writer:
             value.name, value.type, value.shape = name, like.type, like.shape
             value.doc_string = like.doc_string
             value.metadata_props.update(like.metadata_props)
+            value.meta.update(like.meta)
             results[name] = value
         return [results[name] for name, _ in declared]
 
@@ -295,11 +296,12 @@ def _copy_value(value: onnx_ir.Value) -> onnx_ir.Value:
     copy = onnx_ir.Value(
         name=value.name,
         type=value.type,
-        shape=value.shape.copy() if value.shape is not None else None,
+        shape=resized(value.shape, list(value.shape)) if value.shape is not None else None,
         doc_string=value.doc_string,
         const_value=value.const_value,
         metadata_props=dict(value.metadata_props),
     )
+    copy.meta.update(value.meta)  # annotations of quantization, which are written with the graph
     return copy
 
 

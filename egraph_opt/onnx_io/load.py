@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 import onnx_ir
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from egraph_opt.errors import InvalidModelError, UnsupportedModelError, UsageError
+from egraph_opt.onnx_io.checker import bare, complaint, tensors
 
 OLDEST_OPSET = 9
 KEY = "location"
@@ -28,8 +28,8 @@ def to_ir(model: Model) -> onnx_ir.Model:
         _check_opsets(dict(clone.opset_imports), "the model")
         return clone
     if isinstance(model, onnx.ModelProto):
-        _check_proto(model, "the model", _complaint(model))
-        return onnx_ir.from_proto(model)
+        _check_proto(model, "the model", complaint(model))
+        return _read(model, "the model")
     return load_model(model)
 
 
@@ -47,15 +47,17 @@ def load_model(path: str | Path) -> onnx_ir.Model:
         raise UsageError(f"there is no file {path}")
     if path.stat().st_size == 0:
         raise InvalidModelError(f"{path} is empty: it is no ONNX model")
-    complaint = _complaint(str(path))  # first: the checker's own copy of the model is gone before there is another
+    said = complaint(str(path))  # first: the checker's own copy of the model is gone before there is another
     try:
         proto = onnx.load(str(path), format="protobuf", load_external_data=False)
     except DecodeError:
         raise InvalidModelError(f"{path} is no ONNX model, or it was cut off: download or export it again") from None
     if not proto.HasField("graph"):
         raise InvalidModelError(f"{path} holds no graph: it is no ONNX model")
-    _check_proto(proto, str(path), complaint)
-    model = onnx_ir.from_proto(proto)
+    if said is not None and bare(proto.graph.input, proto.graph.output):
+        said = complaint(proto)
+    _check_proto(proto, str(path), said)
+    model = _read(proto, str(path))
     onnx_ir.external_data.set_base_dir(model.graph, path.absolute().parent)
     _check_external(model, path)
     return model
@@ -73,59 +75,53 @@ def external_files(path: str | Path) -> list[str]:
         proto = onnx.load(str(path), format="protobuf", load_external_data=False)
     except DecodeError:
         return []
-    found = {e.value for t in _tensors(proto) if t.data_location == t.EXTERNAL for e in t.external_data if e.key == KEY}
+    found = {e.value for t in tensors(proto) if t.data_location == t.EXTERNAL for e in t.external_data if e.key == KEY}
     return sorted(found)
 
 
-def _tensors(message: Message) -> Iterator[onnx.TensorProto]:
-    """Every tensor in a message: weights, attributes, those of subgraphs and of functions."""
-    if isinstance(message, onnx.TensorProto):
-        yield message
-        return
-    for field, value in message.ListFields():
-        if field.message_type is not None:
-            for item in value if field.is_repeated else (value,):
-                yield from _tensors(item)
-
-
 def _check_external(model: onnx_ir.Model, path: Path) -> None:
-    """Says that a file of weights was cut off before they are needed."""
+    """Says that a file of weights is missing, was cut off, or lies elsewhere, before they are needed."""
+    folder = path.absolute().parent.resolve()
     for tensor in (v.const_value for v in model.graph.initializers.values()):
         if isinstance(tensor, onnx_ir.ExternalTensor):
             data = Path(tensor.path)
+            if not data.resolve().is_relative_to(folder):
+                raise InvalidModelError(f"{path} wants weights of {data}, which is not in its folder: put them there")
+            if not data.is_file():
+                raise InvalidModelError(f"{path} wants weights of {data}, which is no file: put it there")
             if data.stat().st_size < (tensor.offset or 0) + tensor.nbytes:
                 raise InvalidModelError(f"{path} needs more bytes than {data} has: it was cut off, download it again")
 
 
-def _complaint(model: onnx.ModelProto | str) -> str | None:
-    """What ONNX's checker says of a model, or of the one in a file; ``None`` when it is content."""
-    try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        return _first_line(error)
-    return None
-
-
-def _check_proto(proto: onnx.ModelProto, name: str, complaint: str | None) -> None:
+def _check_proto(proto: onnx.ModelProto, name: str, said: str | None) -> None:
     _check_opsets({o.domain: o.version for o in proto.opset_import}, name)
-    if complaint is not None:
-        raise InvalidModelError(f"{name} fails ONNX's checker: {complaint}{_remedy(proto)}")
+    if said is not None:
+        raise InvalidModelError(f"{name} fails ONNX's checker: {said}")
     if proto.graph.sparse_initializer:
-        raise UnsupportedModelError(
-            f"{name} has sparse initializers, which are not supported: store them as dense ones"
-        )
+        raise UnsupportedModelError(_SPARSE.format(name))
 
 
-def _remedy(proto: onnx.ModelProto) -> str:
-    """What to do where the complaint is one that runtimes do not share: an input or output without a shape."""
-    bare = [
-        v.name
-        for v in (*proto.graph.input, *proto.graph.output)
-        if v.type.HasField("tensor_type") and not v.type.tensor_type.HasField("shape")
-    ]
-    if not bare:
-        return ""
-    return f" ({', '.join(bare)} has no shape: onnx.shape_inference.infer_shapes(model) adds those that follow)"
+def _read(proto: onnx.ModelProto, name: str) -> onnx_ir.Model:
+    """The model in memory, by a library that says of some parts of ONNX that it has no words for them."""
+    try:
+        return onnx_ir.from_proto(proto)
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # the innermost says what it is; those around it print the whole graph
+            cause = cause.__cause__
+        why = str(cause)
+        known = next((text for word, text in _UNREADABLE.items() if word in why), None)
+        said = known.format(name) if known else f"{name} cannot be read: {' '.join(why.split())[:300]}"
+        raise UnsupportedModelError(said) from None
+
+
+_SPARSE = "{} has sparse weights, which are not supported: store them as dense ones"
+_UNREADABLE = {
+    "Sparse tensors": _SPARSE,
+    "Map types": "{} has values that are maps, which are not supported: cut off what makes them, such as ZipMap"
+    " (skl2onnx: options={{'zipmap': False}})",
+}
+"""What is not supported, by words in the library's complaint."""
 
 
 def _check_opsets(opsets: dict[str, int], name: str) -> None:
@@ -143,8 +139,3 @@ def _check_opsets(opsets: dict[str, int], name: str) -> None:
         raise UnsupportedModelError(
             f"{name} uses opset {version}; convert it to {OLDEST_OPSET} or newer first (onnx.version_converter)"
         )
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

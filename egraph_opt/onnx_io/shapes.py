@@ -67,10 +67,15 @@ def specialise(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) -> Non
                     raise UsageError(f"--shape {name}: axis {axis} is fixed to {label} by the model, not {size}")
                 if isinstance(label, str) and usable_name(label) and named.setdefault(label, size) != size:
                     raise UsageError(f"--shape {name}: {label} is {named[label]} elsewhere, not {size}")
-        inputs[name].shape = onnx_ir.Shape(sizes)
+        inputs[name].shape = onnx_ir.Shape(sizes) if declared is None else resized(declared, sizes)
     for value in inputs.values():
         if value.shape is not None and not value.shape.is_static():
-            value.shape = onnx_ir.Shape([_fixed(dim, named) for dim in value.shape])
+            value.shape = resized(value.shape, [_fixed(dim, named) for dim in value.shape])
+
+
+def resized(shape: onnx_ir.Shape, dims: Sequence[int | onnx_ir.SymbolicDim]) -> onnx_ir.Shape:
+    """Other sizes on axes that mean what they meant (ONNX calls it their denotation, which ``Shape.copy`` forgets)."""
+    return onnx_ir.Shape(dims, [shape.get_denotation(axis) for axis in range(len(shape))])
 
 
 def _fixed(dim: int | onnx_ir.SymbolicDim, named: Mapping[str, int]) -> int | onnx_ir.SymbolicDim:

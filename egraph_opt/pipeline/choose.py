@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir
 
 from egraph_opt.egraph import Selection
-from egraph_opt.errors import BudgetError
+from egraph_opt.errors import BudgetError, UsageError
 from egraph_opt.onnx_io import Imported, OpsetError, export_model
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.options import Options
@@ -131,6 +132,8 @@ class Chooser:
         refused: list[str] = []
         guilty: tuple[str, ...] = ()
         verdict: Verdict | None = None
+        if entries and races is None and self.options.measures:
+            verdict = self.verdict(entries[0].model)  # for what it says of the original
         for number, entry in enumerate(ranked):
             self.tell("verify", number, len(ranked), entry.row.name)
             verdict = self.verdict(entry.model)
@@ -142,7 +145,8 @@ class Chooser:
             refused.append(entry.row.name)
             if verdict.kind == "unverified":
                 break
-            guilty = guilty or self._bisect(entry)
+            if not verdict.is_rounding:
+                guilty = guilty or self._bisect(entry)
         return Choice(None, verdict, races, tuple(rows.values()), tuple(refused), guilty)
 
     def verdict(self, model: onnx_ir.Model) -> Verdict:
@@ -245,8 +249,9 @@ def verified(
 ) -> Verdict:
     """``verify`` at the sizes that are measured, and at others."""
     names = symbols(original)
-    chosen = [{n: sizes[n] for n in names if n in sizes} for sizes in measured]
-    sizes = [*chosen, *alternative_sizes(original, chosen[0])] if names else []
+    sizes = [{n: sizes[n] for n in names if n in sizes} for sizes in measured] if names else []
+    with suppress(UsageError):  # a model that cannot be run, of which verification says why
+        sizes += alternative_sizes(original, sizes[0]) if names else []
     return verify(original, candidate, sizes=sizes, **options)
 
 

@@ -11,8 +11,9 @@ from typing import Literal
 
 import onnx_ir
 
+from egraph_opt.errors import UsageError
 from egraph_opt.onnx_io import weight_bytes
-from egraph_opt.pipeline.options import Options
+from egraph_opt.pipeline.options import Feeds, Options
 from egraph_opt.runtime import RaceResult, halving
 from egraph_opt.verification import ApartError, Runnable, apart, random_feeds, runnable, symbols
 
@@ -135,7 +136,7 @@ def race_at_sizes(
         weights = max(weight_bytes(original), 1)
         running = dict(list(candidates.items())[: max(RACE_BYTES // weights - 2, 1)])  # the original runs twice
         twice = 2 * weights * (len(running) + 2) <= RACE_BYTES
-        plan = Plan(options.threads, options.seed, budget, 2 if twice else 1)
+        plan = Plan(options.threads, options.seed, budget, 2 if twice else 1, options.verify_inputs)
         try:
             results = apart(races_on_cpu, original, *running.values(), names=list(running), sizes=sizes, plan=plan)
         except ApartError:  # as good as an original that does not run
@@ -154,12 +155,16 @@ def race_at_sizes(
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How candidates are raced in ONNX Runtime: see ``halving``."""
+    """How candidates are raced in ONNX Runtime: see ``halving``.
+
+    ``given`` are the user's own inputs, which are fed where no others can be made up.
+    """
 
     threads: int
     seed: int
     budget_seconds: float
     sessions: int
+    given: Feeds | None = None
 
 
 def races_on_cpu(
@@ -172,8 +177,11 @@ def races_on_cpu(
 
 
 def _race(original: onnx_ir.Model, sources: Mapping[str, Runnable], sizes: Sizes, plan: Plan) -> RaceResult | None:
-    feeds = random_feeds(original, sizes, plan.seed)
-    if not sources[ORIGINAL].runs(feeds):
+    try:
+        feeds = random_feeds(original, sizes, plan.seed)
+    except UsageError:  # an input of no known rank, or no tensor
+        feeds = plan.given
+    if feeds is None or not sources[ORIGINAL].runs(feeds):
         return None
     runs = {name: source for name, source in sources.items() if name == ORIGINAL or source.runs(feeds)}
     if len(runs) < 2:

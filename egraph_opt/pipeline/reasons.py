@@ -18,7 +18,9 @@ def why_not(choice: Choice, options: Options) -> tuple[Outcome, str]:
         return Outcome.UNCHANGED, "no rule leads to a graph that is estimated to be cheaper"
     if choice.races is None and options.measures:
         runner = "the GPU executor" if options.target == "cuda" else "ONNX Runtime"
-        return Outcome.REJECTED, f"{runner} cannot run the model here, so nothing could be timed and verified"
+        why = choice.verdict.reason if choice.verdict is not None and choice.verdict.kind == "unverified" else ""
+        timed = f"{runner} cannot run the model here, so nothing could be timed and verified"
+        return Outcome.REJECTED, f"{timed} ({why})" if why else timed
     if choice.races is None:
         everywhere = " at every size" if len(options.shape_sets) > 1 else ""
         return Outcome.UNCHANGED, f"no candidate is estimated to be cheaper{everywhere}"
@@ -35,6 +37,21 @@ def why_not(choice: Choice, options: Options) -> tuple[Outcome, str]:
         f"no candidate is clearly faster than the original: the best is {races.ratio(best) if best else 0:.2f} x,"
         f" and the original differs from itself by {races.spread:.1%}"
     )
+
+
+def blamed(choice: Choice) -> list[str]:
+    """What is behind the candidates that did not verify, where there were any: rules, or nothing but rounding."""
+    if choice.guilty:
+        return [f"wrong results go away without {', '.join(choice.guilty)}: please report this"]
+    if not choice.refused or choice.verdict is None or choice.verdict.kind == "unverified":
+        return []
+    if choice.verdict.is_rounding:
+        return [
+            "the candidate computes the same, but rounds otherwise by more than is allowed: in float64, or without"
+            " ONNX Runtime's own optimizations, the two agree"
+        ]
+    suspects = dict.fromkeys(n for r in choice.rows if r.name in choice.refused for n in r.rules)
+    return [f"a rule that led to wrong results is among {', '.join(suspects)}: please report this"]
 
 
 def said(sizes: Mapping[str, int]) -> str:

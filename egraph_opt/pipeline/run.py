@@ -26,7 +26,7 @@ from egraph_opt.pipeline.choose import Choice, Chooser, Decision
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, Wanted, price
 from egraph_opt.pipeline.races import AtSize
-from egraph_opt.pipeline.reasons import said, why_not
+from egraph_opt.pipeline.reasons import blamed, said, why_not
 from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
 from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, sizes_that_fit
 from egraph_opt.rewrites import Rule
@@ -362,11 +362,7 @@ class Run:
             report.notes += [f"the model does not run at {said(sizes)}: left out" for sizes in choice.races.skipped]
             nearest = max(report.candidates, key=lambda row: row.ratio or 0.0)
             report.at_sizes = nearest.at_sizes
-        if choice.guilty:
-            report.notes.append(f"wrong results go away without {', '.join(choice.guilty)}: please report this")
-        elif choice.refused and choice.verdict is not None and choice.verdict.kind != "unverified":
-            suspects = dict.fromkeys(n for r in choice.rows if r.name in choice.refused for n in r.rules)
-            report.notes.append(f"a rule that led to wrong results is among {', '.join(suspects)}: please report this")
+        report.notes += blamed(choice)
         if choice.entry is None:
             return self._original(*why_not(choice, self.options))
         row = next(r for r in choice.rows if r.name == choice.entry.row.name)

@@ -13,7 +13,7 @@ from egraph_opt.ir.sizes import symbols as symbols_of
 from egraph_opt.ops import IllTyped, operator
 from egraph_opt.ops.base import concrete, concrete_type
 from egraph_opt.runtime import run_session
-from egraph_opt.verification import apart, default_sizes, input_types, likely_sizes, random_feeds, runnable
+from egraph_opt.verification import apart, default_sizes, known_types, likely_sizes, random_feeds, runnable
 
 VERY_HEAVY = 256_000_000
 """Bytes of weights above which even a trial run is made in another process, which takes a second to start."""
@@ -32,7 +32,7 @@ def measured_sizes(
     if not shapes:
         surely = (s for s in islice(likely_sizes(model), _FIRST) if graph is not None and surely_runs(graph, s))
         return next(surely, None) or apart(default_sizes, model, above=VERY_HEAVY)
-    types = input_types(model)
+    types = known_types(model)
     sizes: dict[str, int] = {}
     for name, shape in shapes.items():
         type_ = types.get(name)

@@ -2,7 +2,7 @@
 
 from egraph_opt.verification.child import ApartError, apart
 from egraph_opt.verification.compare import Numerics
-from egraph_opt.verification.feeds import Kind, input_types, random_feeds, symbols
+from egraph_opt.verification.feeds import Kind, known_types, random_feeds, symbols
 from egraph_opt.verification.interface import interface_difference, overridable_inputs, required_inputs
 from egraph_opt.verification.prove import Equality, OutputEquality, prove
 from egraph_opt.verification.serialize import Runnable, checker_complaint, runnable
@@ -23,8 +23,8 @@ __all__ = [
     "apart",
     "checker_complaint",
     "default_sizes",
-    "input_types",
     "interface_difference",
+    "known_types",
     "likely_sizes",
     "overridable_inputs",
     "prove",

@@ -63,7 +63,7 @@ def planned_cases(
     """
     cases = [Case("user", {}, (fed,)) for fed in feeds]
     try:
-        chosen = _sizes(model, sizes, notes)
+        chosen, types = _sizes(model, sizes, notes), input_types(model)
     except UsageError as error:
         if not cases:
             raise
@@ -72,7 +72,7 @@ def planned_cases(
     kinds: list[Kind] = ["normal", "unit", "small", "wide", "zeros"]
     if numerics == "exact":
         kinds.append("nonfinite")
-    if not input_types(model):
+    if not types:
         kinds = ["normal"]
     limits = _INTEGER_LIMITS if has_integers(model) else (2,)
     for kind in kinds:

@@ -36,24 +36,35 @@ def input_types(model: onnx_ir.Model) -> dict[str, TensorType]:
     Raises:
         UsageError: an input is no tensor of known rank; nobody but the user knows what to feed it.
     """
-    types: dict[str, TensorType] = {}
+    types = known_types(model)
     for value in required_inputs(model):
-        type_ = input_type(value)
-        if not isinstance(type_, TensorType):
-            raise UsageError(f"input {value.name!r} is no tensor of known rank: give inputs with --verify-inputs")
-        types[str(value.name)] = type_
+        if value.name not in types:
+            raise UsageError(f"input {value.name!r} {_unknown(value)}")
     return types
+
+
+def known_types(model: onnx_ir.Model) -> dict[str, TensorType]:
+    """``input_types`` of those inputs that are tensors of known rank."""
+    types = {str(value.name): input_type(value) for value in required_inputs(model)}
+    return {name: type_ for name, type_ in types.items() if isinstance(type_, TensorType)}
+
+
+def _unknown(value: onnx_ir.Value) -> str:
+    if value.type is None or isinstance(value.type, onnx_ir.TensorType):
+        return f"has no shape: give one with --shape {value.name}:1,3,224,224, or inputs with --verify-inputs"
+    kind = {onnx_ir.SequenceType: "a sequence", onnx_ir.OptionalType: "an optional value"}.get(type(value.type))
+    return f"is {kind or 'no tensor'}, for which no values are made up: nothing can be compared"
 
 
 def symbols(model: onnx_ir.Model) -> list[str]:
     """Names of the symbolic sizes of the inputs, in order of appearance."""
-    shapes = [size for type_ in input_types(model).values() for size in type_.shape]
+    shapes = [size for type_ in known_types(model).values() for size in type_.shape]
     return list(dict.fromkeys(name for size in shapes for name in sorted(symbols_of(size))))
 
 
 def leading_symbols(model: onnx_ir.Model) -> set[str]:
     """Sizes of first axes, which are batches as a rule; the only axis of a vector is not."""
-    firsts = [type_.shape[0] for type_ in input_types(model).values() if type_.rank > 1]
+    firsts = [type_.shape[0] for type_ in known_types(model).values() if type_.rank > 1]
     return {name for size in firsts for name in symbols_of(size)}
 
 

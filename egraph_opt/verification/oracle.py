@@ -54,8 +54,8 @@ class DoubleOracle:
             raise NotCovered("it handles strings")
         return DoubleOracle(graph, tuple(v.name or "" for v in model.graph.outputs), types)
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name; what is a float in the model is float64 here.
+    def run(self, feeds: Mapping[str, Array]) -> list[tuple[str, Array]]:
+        """Outputs with their names, of which two may be the same; what is a float in the model is float64 here.
 
         Raises:
             NotCovered: the arithmetic is too much, or an input that has a default is not fed.
@@ -76,7 +76,7 @@ class DoubleOracle:
                 attrs = tuple(_wide(concrete(a, sizes)) for a in node.attrs)
                 operands = [values[i] for i in node.operands]
                 values[index] = _evaluate(node.op, attrs, operands)
-        return {n: np.asarray(values[i]) for n, i in zip(self.outputs, self.graph.outputs, strict=True)}
+        return [(n, np.asarray(values[i])) for n, i in zip(self.outputs, self.graph.outputs, strict=True)]
 
     def _sizes(self, feeds: Mapping[str, Array]) -> dict[str, int]:
         sizes: dict[str, int] = {}

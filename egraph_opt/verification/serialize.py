@@ -13,6 +13,7 @@ import onnx
 import onnx_ir
 import onnxruntime as ort
 
+from egraph_opt.onnx_io.checker import complaint
 from egraph_opt.runtime import Array, open_session, run_session
 
 INLINE_LIMIT = 1_500_000_000
@@ -85,15 +86,13 @@ def runnable(model: onnx_ir.Model, *, inline: int | None = None, within: Path | 
 def checker_complaint(model: onnx_ir.Model) -> str | None:
     """What ``onnx.checker`` says with full shape inference, in one line; ``None`` when it is content.
 
+    An input or output may lack its shape, for a runtime does not mind.
+
     The weights of a model that does not fit protobuf, or lie outside it, are checked as inputs of the same type: the
     checker looks at every node, and no weight is read.
     """
     light = _without_weights(model) if _is_heavy(model) else model
-    try:
-        onnx.checker.check_model(onnx_ir.to_proto(light).SerializeToString(), full_check=True)
-    except Exception as error:  # ValidationError, InferenceError and plain RuntimeError from its C++ side
-        return " ".join(str(error).split())[:300]
-    return None
+    return complaint(onnx_ir.to_proto(light), full=True)
 
 
 def _is_heavy(model: onnx_ir.Model) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 Kind = Literal["equivalent", "different", "invalid", "unverified"]
@@ -61,6 +62,17 @@ class Verdict:
     def equivalent(self) -> bool:
         """Whether the candidate may stand in for the original."""
         return self.kind == "equivalent"
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether the models differ, and yet compute the same: they do in float64, or without ONNX Runtime's own
+        optimizations, which then do to the candidate what they do not do to the original."""
+        bad = [row for row in self.evidence if not row.agrees]
+        if self.kind != "different" or not all(row.tolerance < row.error < inf for row in bad):
+            return False
+        asked = {row.level for row in self.evidence}
+        faulty = {row.level for row in bad}
+        return "float64" not in faulty and ("float64" in asked or "none" not in faulty)
 
     @property
     def sizes(self) -> dict[str, list[int]]:

@@ -139,14 +139,14 @@ class _Verification:
                 if done and self._is_late(done, 1.0):
                     break
                 before, after = old.run(fed), new.run(fed)
-                for (name, value), wanted in zip(before.items(), references, strict=True):
+                for (name, value), (_, made), wanted in zip(before, after, references, strict=True):
                     expect = reference(value, None, scale(value), self.numerics)
                     settled = wanted.settled if wanted.settled.shape == value.shape else expect.settled
                     # which of NaN, inf and -inf comes out depends on the order of operations, in any precision
                     expect = replace(expect, settled=settled, alike=np.zeros(value.shape, bool))
                     coarse = self.computed_in.get(name, ())
                     tolerance = rounding(wanted.value, self.numerics, coarse) * max(scale(value), 1e-30)
-                    found = compare(replace(expect, tolerance=tolerance), after[name], self.numerics, bits=False)
+                    found = compare(replace(expect, tolerance=tolerance), made, self.numerics, bits=False)
                     fault = f"{found.fault} (evaluated in float64)" if found.fault else ""
                     evidence.append(
                         Evidence(name, case.kind, case.sizes, "float64", found.error, float(tolerance), fault)

@@ -310,19 +310,6 @@ def test_what_the_checker_rejects(name: str, kind: str, tmp_path: Path) -> None:
 # --- writing
 
 
-def test_an_output_without_a_shape_is_refused_with_what_adds_it(tmp_path: Path) -> None:
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, "n"])
-    y = helper.make_tensor_value_info("bare", TensorProto.FLOAT, None)
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["bare"])], "g", [x], [y])
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path = tmp_path / "bare.onnx"
-    onnx.save(proto, str(path))
-    for model in (proto, path):
-        with pytest.raises(InvalidModelError, match=r"bare has no shape: onnx\.shape_inference\.infer_shapes"):
-            to_ir(model)
-    to_ir(onnx.shape_inference.infer_shapes(proto))
-
-
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(b"old")

@@ -23,7 +23,8 @@ def model(body: str = "Relu") -> onnx_ir.Model:
 
 def test_it_evaluates_in_float64() -> None:
     x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
-    y = DoubleOracle.of(model()).run({"x": x})["y"]
+    ((name, y),) = DoubleOracle.of(model()).run({"x": x})
+    assert name == "y"
     weights = np.arange(1, 13, dtype=np.float64).reshape(4, 3)
     assert y.dtype == np.float64
     np.testing.assert_allclose(y, np.maximum(x.astype(np.float64) @ weights + [0.5, 0.25, 0.125], 0), rtol=1e-15)
@@ -47,6 +48,6 @@ def test_it_says_why_it_cannot() -> None:
 def test_it_sees_a_wrong_weight() -> None:
     wrong = onnx_ir.from_onnx_text(TEXT.replace("BODY", "Relu").replace("0.25", "0.26"))
     x = np.ones((2, 4), np.float32)
-    a, b = (DoubleOracle.of(m).run({"x": x})["y"] for m in (model(), wrong))
+    a, b = (dict(DoubleOracle.of(m).run({"x": x}))["y"] for m in (model(), wrong))
     assert np.abs(a - b).max() == pytest.approx(0.01, rel=1e-5)
     assert verify(model(), wrong).kind == "different"

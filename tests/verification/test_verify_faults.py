@@ -9,7 +9,7 @@ import onnx_ir
 import pytest
 
 from egraph_opt.errors import UsageError
-from egraph_opt.verification import verify
+from egraph_opt.verification import Evidence, Verdict, verify
 
 Parse = Callable[..., onnx_ir.Model]
 
@@ -222,3 +222,23 @@ def test_arguments_are_not_changed(parse: Parse) -> None:
     before = onnx_ir.to_proto(old).SerializeToString(deterministic=True)
     verify(old, new)
     assert onnx_ir.to_proto(old).SerializeToString(deterministic=True) == before
+
+
+@pytest.mark.parametrize(
+    ("faulty", "error", "rounding"),
+    [
+        (("all",), 0.1, True),  # ONNX Runtime's own optimizations did it
+        (("none", "all"), 0.1, True),  # the sum is rounded otherwise; in float64 it is the same
+        (("none", "all", "float64"), 0.1, False),
+        (("float64",), 0.1, False),
+        (("all",), np.inf, False),  # another shape or type
+        (("all",), 0.001, False),  # within the tolerance, and yet a fault: a NaN
+    ],
+)
+def test_rounding_is_told_from_wrong_results(faulty: tuple[str, ...], error: float, rounding: bool) -> None:
+    rows = [
+        Evidence("y", "normal", {}, level, error if level in faulty else 0.0, 0.01, "off" if level in faulty else "")  # type: ignore[arg-type]
+        for level in ("none", "all", "float64")
+    ]
+    assert Verdict("different", "", tuple(rows)).is_rounding == rounding
+    assert not Verdict("equivalent", "", tuple(rows)).is_rounding

@@ -1,0 +1,70 @@
+"""ONNX's checker, without what it asks of a model and no runtime does: types and shapes of all inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx
+from google.protobuf.message import Message
+
+
+def complaint(model: onnx.ModelProto | str, *, full: bool = False) -> str | None:
+    """What ONNX's checker says of a model, or of the one in a file, in one line; ``None`` when it is content.
+
+    Args:
+        full: with inference of all shapes, as far as the ranks of the inputs are known.
+    """
+    if isinstance(model, onnx.ModelProto) and bare(model.graph.input, model.graph.output):
+        full = full and not bare(model.graph.input)
+        model = _checkable(model)
+    try:
+        onnx.checker.check_model(model, full_check=full)
+    except Exception as error:  # ValidationError, InferenceError, and plain ValueError or RuntimeError from C++
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return (" ".join(lines) if full else lines[0] if lines else "")[:300] or type(error).__name__
+    return None
+
+
+def bare(*groups: Sequence[onnx.ValueInfoProto]) -> list[onnx.ValueInfoProto]:
+    """The values among inputs or outputs that have no type, or are tensors of unknown rank."""
+    return [value for values in groups for value in values if _is_bare(value.type)]
+
+
+def _is_bare(type_: onnx.TypeProto) -> bool:
+    if not type_.WhichOneof("value"):
+        return True
+    return type_.HasField("tensor_type") and not type_.tensor_type.HasField("shape")
+
+
+def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy in which every input has a shape, any one, and that lacks the outputs that have none.
+
+    The nodes are those of the model, so that the checker looks at all of them. Whoever reads the model checks its
+    external data, of which the copy knows nothing: the checker would look for them in the current folder.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value in bare(copy.graph.input):
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
+    lacking = {value.name for value in bare(copy.graph.output)}
+    kept = [value for value in copy.graph.output if value.name not in lacking]
+    del copy.graph.output[:]
+    copy.graph.output.extend(kept)
+    for tensor in tensors(copy):
+        if tensor.data_location == tensor.EXTERNAL:
+            tensor.ClearField("data_location")
+            del tensor.external_data[:]
+            tensor.dims[:] = [0]
+    return copy
+
+
+def tensors(message: Message) -> Iterator[onnx.TensorProto]:
+    """Every tensor in a message: weights, attributes, those of subgraphs and of functions."""
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for item in value if field.is_repeated else (value,):
+                yield from tensors(item)
