@@ -2,8 +2,8 @@
 
 What cancels, and element-wise operators of one operand past any of them, is generated. By hand: slices that are a
 whole part of what was joined (conditions that compare attributes with sizes), constants that are reshaped, joins of
-three and four parts, permutations that are computed (``transpose-between-reshapes``), gathers, and what adds an operator
-or only moves but is wanted in every run (``matmul-transposed``, ``transpose-of-ones``, ``add-of-transposes``).
+three and four parts, permutations that are computed (``transpose-between-reshapes``), gathers, and what adds an
+operator or only moves but is wanted in every run (``matmul-transposed``, ``transpose-of-ones``, ``add-of-transposes``).
 """
 
 from __future__ import annotations
