@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from egraph_opt.runtime.registry import cost_models, get_cost_model
     from egraph_opt.runtime.session import Array, open_session, run_session
     from egraph_opt.runtime.signature import Signature
-    from egraph_opt.runtime.timing import Lap, RaceResult, halving, race
+    from egraph_opt.runtime.timing import BaselineError, Lap, RaceResult, halving, race
 
 _HOMES = {
     "Analytic": "egraph_opt.runtime.analytic",
     "Array": "egraph_opt.runtime.session",
+    "BaselineError": "egraph_opt.runtime.timing",
     "Cost": "egraph_opt.runtime.costs",
     "CostDatabase": "egraph_opt.runtime.database",
     "CostModel": "egraph_opt.runtime.costs",
@@ -51,6 +52,7 @@ __all__ = [
     "SECONDS_PER_STORED_BYTE",
     "Analytic",
     "Array",
+    "BaselineError",
     "Cost",
     "CostDatabase",
     "CostModel",

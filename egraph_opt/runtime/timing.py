@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime as ort
 
-from egraph_opt.errors import UsageError
+from egraph_opt.errors import EgraphOptError, UsageError
 from egraph_opt.runtime.sampling import clock, fastest_mean, median
 from egraph_opt.runtime.session import Array, open_session, run_session
 
@@ -22,6 +22,11 @@ _SHORTEST_SAMPLE = 100e-6
 _FASTEST = 0.10
 _FIRST_CUT = 4  # samples per session before the first candidates may be dropped
 _LEAST = 3
+_ENOUGH, _BY_FAR = 32, 3.0  # samples, and how many spreads of the control, after which no more samples are needed
+
+
+class BaselineError(EgraphOptError):
+    """The model that others are raced against cannot be loaded or run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,13 @@ def halving(
     """Like ``race``, for many candidates: successive halving.
 
     After 4 turns, 8, 16 and so on, the slower half of the candidates leaves, as far as they are slower than the best
-    by more than the control's spread. The baseline and its control always stay.
+    by more than the control's spread. The baseline and its control always stay. It ends early once all candidates that
+    are left are faster, or slower, than the baseline by several times the spread. Candidates that cannot be loaded or
+    run are left out.
+
+    Raises:
+        UsageError: as ``race``.
+        BaselineError: the baseline cannot be loaded or run.
     """
     return _race(models, feeds, _Plan(threads, budget_seconds, samples, sessions, seed, external_folder, True))
 
@@ -167,7 +178,7 @@ def _race(models: Mapping[str, bytes | Path], feeds: Mapping[str, Array], plan: 
     if not models:
         raise UsageError("there is no model to time")
     started = time.perf_counter()
-    runners = _open(models, plan)
+    runners = _open(models, feeds, plan)
     for runner in runners:
         runner.repeats = _repeats(runner.sessions[0], feeds)
     collecting = gc.isenabled()
@@ -181,13 +192,24 @@ def _race(models: Mapping[str, bytes | Path], feeds: Mapping[str, Array], plan: 
     return RaceResult(*_laps(runners), name, plan.threads, time.perf_counter() - started)
 
 
-def _open(models: Mapping[str, bytes | Path], plan: _Plan) -> list[_Runner]:
+def _open(models: Mapping[str, bytes | Path], feeds: Mapping[str, Array], plan: _Plan) -> list[_Runner]:
     (first, baseline), *_ = models.items()
     entries = [(first, baseline), (CONTROL, baseline), *list(models.items())[1:]]
     runners = {name: _Runner(name) for name, _ in entries}
     for turn in range(plan.sessions):
         for name, model in entries if turn % 2 == 0 else reversed(entries):
-            session = open_session(model, threads=plan.threads, external_folder=plan.external_folder)
+            if name not in runners:
+                continue
+            try:
+                session = open_session(model, threads=plan.threads, external_folder=plan.external_folder)
+                run_session(session, feeds)
+            except Exception as error:  # ONNX Runtime's errors have no common base class
+                if not plan.drop:
+                    raise
+                if name in (first, CONTROL):
+                    raise BaselineError(f"the baseline does not run: {' '.join(str(error).split())[:300]}") from None
+                del runners[name]
+                continue
             runners[name].sessions.append(session)
             runners[name].samples.append([])
     return list(runners.values())
@@ -215,6 +237,8 @@ def _take_turns(runners: list[_Runner], feeds: Mapping[str, Array], plan: _Plan)
             return
         if plan.drop and turn == cut:
             active, cut = _keep(active), cut * 2
+            if turn * plan.sessions >= _ENOUGH and _is_decided(active):
+                return
 
 
 def _sample(runner: _Runner, i: int, feeds: Mapping[str, Array], now: Callable[[], int]) -> float:
@@ -237,6 +261,16 @@ def _keep(active: Sequence[_Runner]) -> list[_Runner]:
         if runner.name not in kept:
             runner.sessions.clear()  # gives its memory back
     return [baseline, control, *(r for r in rest if r.name in kept)]
+
+
+def _is_decided(active: Sequence[_Runner]) -> bool:
+    """Whether every candidate that is left is faster, or every one slower, than the baseline by far."""
+    found, spread = _laps(active)
+    far = 1 + _BY_FAR * spread
+    ratios = [(lap.ratio, lap.median_ratio) for lap in found[1:]]
+    return all(b10 > far and middle > 1 for b10, middle in ratios) or all(
+        b10 < 1 / far and middle < 1 for b10, middle in ratios
+    )
 
 
 def laps(baseline: str, pooled: list[float], others: Sequence[tuple[str, list[float]]]) -> tuple[Lap, ...]:

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from egraph_opt.errors import UsageError
-from egraph_opt.runtime import halving, race
+from egraph_opt.runtime import BaselineError, halving, race, timing
 from egraph_opt.runtime.timing import CONTROL
 
 
@@ -62,6 +62,36 @@ def test_halving_drops_the_slow_and_keeps_the_baseline() -> None:
     dropped = [lap.name for lap in result.laps if lap.samples < 20]
     assert dropped
     assert all(name.startswith("slow") for name in dropped)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ends"),
+    [((0.5, 0.4), True), ((2.0, 2.1), True), ((0.5, 0.96), False), ((0.99, 1.01), False), ((0.99,), False)],
+)
+def test_it_ends_where_all_that_are_left_are_far_from_the_baseline(
+    seconds: tuple[float, ...], ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"m{i}" for i in range(len(seconds))]
+    takes = {"base": 1.0, CONTROL: 1.0, **dict(zip(names, seconds, strict=True))}
+    monkeypatch.setattr(timing, "_sample", lambda runner, *_: takes[runner.name])
+    monkeypatch.setattr(timing, "_keep", lambda active: active)
+    result = halving(dict.fromkeys(["base", *names], products(1)), FEEDS, samples=100, budget_seconds=60.0)
+    counts = {result.lap(name).samples for name in names}
+    assert counts == ({32} if ends else {100})
+    assert race(dict.fromkeys(["base", *names], products(1)), FEEDS, samples=100).lap(names[0]).samples == 100
+
+
+def test_what_does_not_run_is_left_out_unless_it_is_the_baseline() -> None:
+    wrong = b"no model"
+    fails = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[96,96] v0) => (float[?] out)'
+        " <int64[1] shape = {7}> { out = Reshape(v0, shape) }"
+    ).SerializeToString()
+    models = {"base": products(2), "wrong": wrong, "fails": fails, "right": products(1)}
+    assert [lap.name for lap in halving(models, FEEDS, samples=4).laps] == ["base", "right"]
+    for baseline in (wrong, fails):
+        with pytest.raises(BaselineError):
+            halving({"base": baseline, "right": products(1)}, FEEDS, samples=4)
 
 
 def test_nothing_to_race_and_bad_numbers_are_usage_errors() -> None:
