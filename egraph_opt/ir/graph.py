@@ -23,8 +23,8 @@ Array = NDArray[np.generic]
 
 SPLAT_LIMIT = 2**16
 """Elements up to which a constant is looked through for a single repeated number."""
-TRIANGLE_LIMIT = 2**24
-"""Elements up to which a constant is looked through for a triangle of one number."""
+PATTERN_LIMIT = 2**24
+"""Elements up to which a constant is looked through for a triangle of one number, or for two equal halves."""
 _NO_NUMBERS = ("string", "complex64", "complex128")
 
 
@@ -156,7 +156,7 @@ class TensorGraph:
         if self.nodes[index].op != "Const" or not isinstance(type_, TensorType) or type_.dtype not in FLOATS:
             return None
         count = type_.shape[-1] if type_.rank >= 2 else 0
-        if count in (0, 1) or type_.shape[-2] != count or not 0 < int(str(type_.elements)) <= TRIANGLE_LIMIT:
+        if count in (0, 1) or type_.shape[-2] != count or not 0 < int(str(type_.elements)) <= PATTERN_LIMIT:
             return None
         matrix = np.asarray(self.value(index)).reshape(-1, *type_.shape[-2:])  # type: ignore[arg-type]
         number = matrix[0, 0, 1]
@@ -164,6 +164,20 @@ class TensorGraph:
             return None
         triangle = np.triu(np.full(matrix.shape, number), 1)
         return float(number) if triangle.tobytes() == matrix.tobytes() else None
+
+    def is_doubled(self, index: int) -> bool:
+        """Whether a ``Const`` node holds the same floats twice along its last axis, and not one number throughout."""
+        type_ = self.types[index]
+        if self.nodes[index].op != "Const" or not isinstance(type_, TensorType) or type_.dtype not in FLOATS:
+            return False
+        count = int(str(type_.shape[-1])) if type_.rank >= 2 else 0
+        if count == 0 or count % 2 or not 0 < int(str(type_.elements)) <= PATTERN_LIMIT:
+            return False
+        rows = np.asarray(self.value(index)).reshape(-1, count)
+        first, second = rows[:1, : count // 2], rows[:1, count // 2 :]
+        if first.tobytes() != second.tobytes() or bool((rows == rows[0, 0]).all()):
+            return False
+        return rows[:, : count // 2].tobytes() == rows[:, count // 2 :].tobytes()
 
     def live(self, roots: Iterable[int] | None = None) -> list[int]:
         """Indices that ``roots`` (the outputs by default) need, in topological order."""

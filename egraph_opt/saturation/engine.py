@@ -123,6 +123,12 @@ class Engine:
             fill = self._term("Fill", (type_.shape, problem.triangles[index], type_.dtype), ())
             yield f"(union (node {index}) {self._term('Trilu', (1, 1), (fill,))})"
 
+        if index in problem.doubled:
+            last = type_.rank - 1
+            cut = ((last,), (0,), (int(str(type_.shape[last])) // 2,), (1,))
+            half = self._term("Slice", cut, (f"(node {index})",))
+            yield f"(union (node {index}) {self._term('Concat', (last,), (half, half))})"
+
     def _term(self, op: str, attrs: Sequence[AttrValue], operands: Sequence[str]) -> str:
         params = operator(op).params if op not in LEAVES else (None,) * len(attrs)
         shown = [

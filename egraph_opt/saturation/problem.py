@@ -15,6 +15,7 @@ class Problem:
     Attributes:
         splats: for ``Const`` nodes all of whose elements are one number: that number, by node index.
         triangles: for ``Const`` nodes with zeros on and below the diagonal and one number above it: that number.
+        doubled: ``Const`` nodes that hold the same numbers twice along their last axis.
         sides: the nodes of each of the graphs in here; operators that share an operand are merged (many at once, see
             ``merge``) when they are in one of them.
     """
@@ -24,6 +25,7 @@ class Problem:
     outputs: tuple[int, ...]
     splats: dict[int, float]
     triangles: dict[int, float]
+    doubled: frozenset[int]
     sides: tuple[frozenset[int], ...]
     rules: tuple[Rule, ...]
 
@@ -31,4 +33,5 @@ class Problem:
     def spelled(self) -> set[Constructor]:
         """What rules can read in place of constants: the operators that would make them."""
         fill = {("Fill", 0)} if self.splats or self.triangles else set[Constructor]()
-        return fill | ({("Trilu", 1)} if self.triangles else set())
+        halves = {("Slice", 1), ("Concat", 2)} if self.doubled else set[Constructor]()
+        return fill | halves | ({("Trilu", 1)} if self.triangles else set())

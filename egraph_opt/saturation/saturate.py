@@ -151,9 +151,10 @@ def problem_of(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collec
     stored = [index for index, node in enumerate(graph.nodes) if node.op == "Const"]
     splats = {index: number for index in stored if (number := graph.splat(index)) is not None}
     triangles = {index: number for index in stored if (number := graph.triangle(index)) is not None}
+    doubled = frozenset(filter(graph.is_doubled, stored))
     within = tuple(map(frozenset, sides)) or (frozenset(range(len(graph.nodes))),)
     present = {(node.op, len(node.operands)) for node in graph.nodes}
-    plain = Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, triangles, within, ())
+    plain = Problem(tuple(graph.nodes), tuple(graph.types), graph.outputs, splats, triangles, doubled, within, ())
     return replace(plain, rules=relevant(rules, present | plain.spelled))
 
 

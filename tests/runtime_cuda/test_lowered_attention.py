@@ -1,6 +1,8 @@
-"""Attention as one operator is, for the executor, the products and the softmax that it has kernels for."""
+"""Attention and rotary embeddings as one operator are, for the executor, operators that it has kernels for."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,16 +13,18 @@ from egraph_opt.runtime.cuda.lower import lowered
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_it_is_spelled_out(seed: int) -> None:
-    declared, rng = operator("Attention"), np.random.default_rng(seed)
-    causal = seed % 2
-    sample = next(s for _ in range(50) if (s := declared.complete(rng, [None, None, causal, None], [None] * 3)))
+@pytest.mark.parametrize(("op", "attrs"), [
+    ("Attention", [None, None, 0, None]), ("Attention", [None, None, 1, None]), ("RotaryEmbedding", [None, 0]),
+])  # fmt: skip
+def test_it_is_spelled_out(seed: int, op: str, attrs: list[Any]) -> None:
+    declared, rng = operator(op), np.random.default_rng(seed)
+    sample = next(s for _ in range(50) if (s := declared.complete(rng, attrs, [None] * 3)))
     graph = TensorGraph()
     inputs = [graph.add("Input", (n,), (), t) for n, t in zip("qkv", sample.types, strict=True)]
-    graph.outputs = (graph.add("Attention", sample.attrs, inputs, declared.infer(sample.attrs, sample.types)),)
+    graph.outputs = (graph.add(op, sample.attrs, inputs, declared.infer(sample.attrs, sample.types)),)
     feeds = {n: rng.standard_normal(t.numbers()) for n, t in zip("qkv", sample.types, strict=True)}
     new = lowered(graph)
-    assert "Attention" not in {node.op for node in new.nodes}
+    assert op not in {node.op for node in new.nodes}
     assert new.types[new.outputs[0]] == graph.types[graph.outputs[0]]
     np.testing.assert_allclose(value(new, feeds), value(graph, feeds), rtol=1e-9, atol=1e-12)
 

@@ -86,4 +86,43 @@ def _heads() -> tuple[Rule, ...]:
     )
 
 
-RULES: tuple[Rule, ...] = (*_spelled_out(), *_heads())
+def _rotary() -> tuple[Rule, ...]:
+    """Places told by angles: halves that are turned against each other, with the angles of one half written twice."""
+    source = "definition of RotaryEmbedding (ONNX operator specification)"
+    halves = [f"Slice(x, axes=a, starts={start}, ends={end}, steps=(1,))" for start, end in (("e", "f"), ("(0,)", "e"))]
+    angles = [f"Reshape({n}, shape=(size({n}, 0), size({n}, 2), size({n}, 3)))" for n in "cs"]
+    turned = f"Concat(Neg({halves[0]}), {halves[1]}, axis=3)"
+    x = "Transpose(x, perm=(0, 2, 1, 3))"
+    flat = "Reshape(x, shape=shape(x)[:2] + (size(x, 2) * size(x, 3),))"
+    return (
+        rule(
+            "rotary",
+            f"Add(Mul(x, Concat(c, c, axis=3)), Mul({turned}, Concat(s, s, axis=3)))",
+            f"RotaryEmbedding(x, {', '.join(angles)}, num_heads=0, interleaved=0)",
+            "rank(x) == 4",
+            "a == (3,)",
+            "number(size(x, 3))",
+            "e == (size(x, 3) // 2,)",
+            "f == (size(x, 3),)",
+            "size(x, 3) % 2 == 0",
+            "shape(c) == (size(x, 0), 1, size(x, 2), size(x, 3) // 2)",
+            "shape(s) == shape(c)",
+            status="definition",
+            family="rotary",
+            source=source,
+        ),
+        rule(
+            "rotary-heads",
+            f"RotaryEmbedding({x}, c, s, num_heads=0, interleaved=i)",
+            f"Transpose(Reshape(RotaryEmbedding({flat}, c, s, num_heads=size(x, 2), interleaved=i), shape=shape(x)), "
+            "perm=(0, 2, 1, 3))",
+            "rank(x) == 4",
+            "number(size(x, 2) * size(x, 3))",
+            status="definition",
+            family="rotary-heads",
+            source=source,
+        ),
+    )
+
+
+RULES: tuple[Rule, ...] = (*_spelled_out(), *_heads(), *_rotary())

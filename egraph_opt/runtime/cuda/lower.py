@@ -25,8 +25,9 @@ _SMALL = 4096
 def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> TensorGraph:
     """``graph`` with ``sizes`` put in for its symbols and every expression over constants evaluated.
 
-    ``FusedConv`` becomes a convolution and its activation, ``Attention`` its products and softmax, ``Gemm`` loses its
-    third operand to an addition, and what scales the channels of a convolution goes into its weight.
+    ``FusedConv`` becomes a convolution and its activation, ``Attention`` its products and softmax,
+    ``RotaryEmbedding`` its products and sums, ``Gemm`` loses its third operand to an addition, and what scales the
+    channels of a convolution goes into its weight.
 
     Raises:
         UsageError: a size is still symbolic, or the graph holds an operator that the table does not know.
@@ -78,6 +79,8 @@ def _apply(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[
         return apply(new, str(attrs[4]), attrs[5], [inner])  # type: ignore[arg-type]
     if op == "Attention":
         return _attention(new, attrs, operands)
+    if op == "RotaryEmbedding" and not attrs[1]:
+        return _rotary(new, attrs, operands)
     if op == "Gemm" and len(operands) == 3:
         product = apply(new, "Gemm", attrs, operands[:2])
         added = operands[2]
@@ -102,10 +105,26 @@ def _attention(new: TensorGraph, attrs: Sequence[object], operands: Sequence[int
         mask = np.triu(np.full(_shape(new, scores)[1][2:], -np.inf), 1).astype(_numpy(dtype))
         scores = _apply(new, "Add", (), [scores, new.constant(Constant.of(mask, dtype))])
     y = _apply(new, "MatMul", (), [_apply(new, "Softmax", (3,), [scores]), v])
-    if q_heads:
-        y = _apply(new, "Transpose", ((0, 2, 1, 3),), [y])
-        y = _apply(new, "Reshape", (result.shape,), [y])  # type: ignore[union-attr]
-    return y
+    return _flat(new, y, result) if q_heads else y
+
+
+def _rotary(new: TensorGraph, attrs: Sequence[object], operands: Sequence[int]) -> int:
+    """``RotaryEmbedding`` of halves: the element-wise operators that it is."""
+    x = _heads(new, operands[0], int(str(attrs[0])))
+    batch, _, length, size = _shape(new, x)[1]
+    half = size // 2
+    first, second = (_apply(new, "Slice", ((3,), (start,), (start + half,), (1,)), [x]) for start in (0, half))
+    turned = _apply(new, "Concat", (3,), [_apply(new, "Neg", (), [second]), first])
+    wide = [_apply(new, "Reshape", ((batch, 1, length, half),), [i]) for i in operands[1:]]
+    cosines, sines = (_apply(new, "Concat", (3,), [i, i]) for i in wide)
+    y = _apply(new, "Add", (), [_apply(new, "Mul", (), [x, cosines]), _apply(new, "Mul", (), [turned, sines])])
+    return _flat(new, y, new.types[operands[0]]) if attrs[0] else y
+
+
+def _flat(new: TensorGraph, y: int, result: Type) -> int:
+    """(batch, heads, length, size) as an operand of ``result``, in which the heads are in the last axis."""
+    y = _apply(new, "Transpose", ((0, 2, 1, 3),), [y])
+    return _apply(new, "Reshape", (result.shape,), [y])  # type: ignore[union-attr]
 
 
 def _shape(new: TensorGraph, index: int) -> tuple[str, tuple[int, ...]]:
@@ -115,7 +134,7 @@ def _shape(new: TensorGraph, index: int) -> tuple[str, tuple[int, ...]]:
 
 
 def _heads(new: TensorGraph, index: int, heads: int) -> int:
-    """An operand of ``Attention`` as (batch, heads, length, size)."""
+    """An operand as (batch, heads, length, size)."""
     if not heads:
         return index
     batch, length, hidden = _shape(new, index)[1]
