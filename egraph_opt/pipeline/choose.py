@@ -5,21 +5,20 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir
 
 from egraph_opt.egraph import Selection
-from egraph_opt.errors import BudgetError, UsageError
+from egraph_opt.errors import BudgetError
 from egraph_opt.onnx_io import Imported, OpsetError, export_model
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.races import AtSize, Races, race_at_sizes
 from egraph_opt.pipeline.report import Candidate, ModelFacts
 from egraph_opt.rewrites.subsets import smallest_set
-from egraph_opt.verification import ApartError, Verdict, alternative_sizes, apart, symbols, verify
+from egraph_opt.verification import ApartError, Verdict, apart, symbols, verify
 
 Check = Callable[[onnx_ir.Model, onnx_ir.Model], str]
 """What is wrong with the second model, of which the first is the original; empty where nothing is."""
@@ -250,9 +249,7 @@ def verified(
     """``verify`` at the sizes that are measured, and at others."""
     names = symbols(original)
     sizes = [{n: sizes[n] for n in names if n in sizes} for sizes in measured] if names else []
-    with suppress(UsageError):  # a model that cannot be run, of which verification says why
-        sizes += alternative_sizes(original, sizes[0]) if names else []
-    return verify(original, candidate, sizes=sizes, **options)
+    return verify(original, candidate, sizes=sizes, others=True, **options)
 
 
 LEAST_GAIN = 0.01

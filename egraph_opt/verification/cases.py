@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir
+import onnxruntime as ort
 
 from egraph_opt.errors import UsageError
 from egraph_opt.ops import numpy_dtype
@@ -55,15 +56,20 @@ def planned_cases(
     feeds: Sequence[Mapping[str, Array]],
     seed: int,
     notes: list[str],
+    session: ort.InferenceSession,
+    *,
+    others: bool = False,
 ) -> list[Case]:
     """Every case, the most telling ones first; what cannot be tried is said in ``notes``.
+
+    ``session`` is the model without optimizations, on which sizes are tried where none are given, or ``others`` too.
 
     Raises:
         UsageError: there is no input to try.
     """
     cases = [Case("user", {}, (fed,)) for fed in feeds]
     try:
-        chosen, types = _sizes(model, sizes, notes), input_types(model)
+        chosen, types = _sizes(model, sizes, notes, session, others=others), input_types(model)
     except UsageError as error:
         if not cases:
             raise
@@ -96,7 +102,14 @@ def _extra_rounds(model: onnx_ir.Model, sizes: Mapping[str, int]) -> int:
     return 5 if elements < 256 else 1 if elements < 16384 else 0
 
 
-def _sizes(model: onnx_ir.Model, given: Sequence[Mapping[str, int]], notes: list[str]) -> list[Mapping[str, int]]:
+def _sizes(
+    model: onnx_ir.Model,
+    given: Sequence[Mapping[str, int]],
+    notes: list[str],
+    session: ort.InferenceSession,
+    *,
+    others: bool,
+) -> list[Mapping[str, int]]:
     names = symbols(model)
     if not names:
         return [{}]
@@ -106,8 +119,9 @@ def _sizes(model: onnx_ir.Model, given: Sequence[Mapping[str, int]], notes: list
         if missing:
             raise UsageError(f"sizes are missing for {', '.join(missing)}")
     else:
-        chosen = [default_sizes(model)]
-        chosen += alternative_sizes(model, chosen[0])
+        chosen = [default_sizes(model, session)]
+    if others or not given:
+        chosen += alternative_sizes(model, chosen[0], session)
     fixed = [n for n in names if len({c[n] for c in chosen}) < 2]
     if fixed:
         notes.append(f"only one value was tried for the size {', '.join(fixed)}")

@@ -60,8 +60,7 @@ class DoubleOracle:
         Raises:
             NotCovered: the arithmetic is too much, or an input that has a default is not fed.
         """
-        sizes = self._sizes(feeds)
-        self._check_work(sizes)
+        sizes = self.check_work(feeds)
         values: dict[int, Array | tuple[Array, ...]] = {}
         for index in self.graph.live():
             node = self.graph.nodes[index]
@@ -86,8 +85,13 @@ class DoubleOracle:
                     sizes[str(size)] = number
         return sizes
 
-    def _check_work(self, sizes: dict[str, int]) -> None:
-        total = 0
+    def check_work(self, feeds: Mapping[str, Array]) -> dict[str, int]:
+        """The sizes of a run.
+
+        Raises:
+            NotCovered: the arithmetic is too much.
+        """
+        sizes, total = self._sizes(feeds), 0
         for index in self.graph.live():
             node, type_ = self.graph.nodes[index], self.graph.types[index]
             types = [self.graph.types[i] for i in node.operands]
@@ -101,6 +105,7 @@ class DoubleOracle:
                 raise NotCovered(f"the size {error} is only known while the model runs") from None
         if total > MOST_FLOPS:
             raise NotCovered(f"{total / 1e9:.1f} GFLOP are too many for NumPy")
+        return sizes
 
 
 def _evaluate(

@@ -26,15 +26,17 @@ _LARGEST = 2**24
 _SECONDS = 10.0
 
 
-def default_sizes(model: onnx_ir.Model) -> dict[str, int]:
+def default_sizes(model: onnx_ir.Model, session: ort.InferenceSession | None = None) -> dict[str, int]:
     """Sizes at which the model runs: 1 for first axes, a common size for the others.
+
+    ``session``: the model opened without optimizations; it is opened here if not given.
 
     Raises:
         UsageError: none was found, ONNX Runtime cannot load the model, or an input is no tensor.
     """
     if not symbols(model):
         return {}
-    with _trial(model) as trial:
+    with _trial(model, session) as trial:
         found = next((s for s in _limited(likely_sizes(model)) if trial.runs(s)), None)
     if found is None:
         names = ", ".join(symbols(model))
@@ -42,16 +44,19 @@ def default_sizes(model: onnx_ir.Model) -> dict[str, int]:
     return found
 
 
-def alternative_sizes(model: onnx_ir.Model, sizes: Mapping[str, int]) -> list[dict[str, int]]:
+def alternative_sizes(
+    model: onnx_ir.Model, sizes: Mapping[str, int], session: ort.InferenceSession | None = None
+) -> list[dict[str, int]]:
     """More sizes at which the model runs, so that every symbol takes a second value as far as the model allows.
 
     One assignment that changes all of them, where there is one; otherwise one per symbol that can be changed alone.
+    ``session`` as for ``default_sizes``.
     """
     names = symbols(model)
     if not names:
         return []
     leading = leading_symbols(model)
-    with _trial(model, max(_LARGEST, 8 * input_elements(model, sizes))) as trial:
+    with _trial(model, session, max(_LARGEST, 8 * input_elements(model, sizes))) as trial:
         together = ({n: _other(sizes[n], n in leading, turn) for n in names} for turn in range(4))
         found = next((s for s in _limited(together) if trial.runs(s)), None)
         if found is not None:
@@ -83,8 +88,11 @@ class _Trial:
 
 
 @contextmanager
-def _trial(model: onnx_ir.Model, largest: int = _LARGEST) -> Iterator[_Trial]:
-    """The model opened for trial runs on so many elements, one session for all."""
+def _trial(model: onnx_ir.Model, session: ort.InferenceSession | None, largest: int = _LARGEST) -> Iterator[_Trial]:
+    """The model for trial runs on so many elements, one session for all."""
+    if session is not None:
+        yield _Trial(model, session, largest)
+        return
     with runnable(model) as source:
         try:
             session = source.open(optimize=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import numpy as np
 import onnx_ir
+import onnxruntime as ort
 
 from egraph_opt.errors import UsageError
 from egraph_opt.runtime import Array, run_session
@@ -32,6 +33,8 @@ from egraph_opt.verification.verdict import Evidence, Verdict
 
 Outputs = list[tuple[str, Array]]
 Feeds = Mapping[str, Array]
+Plan = Callable[[ort.InferenceSession], list[Case]]
+"""The cases to try, given the original without optimizations."""
 _USUAL = ("user", "normal")  # kinds of input that show an output's usual magnitude
 ORACLE_CASES = 2
 """Ordinary inputs on which both models are also evaluated in float64."""
@@ -44,6 +47,7 @@ def verify(
     *,
     numerics: Numerics = "standard",
     sizes: Sequence[Mapping[str, int]] = (),
+    others: bool = False,
     feeds: Feeds | Sequence[Feeds] | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -56,6 +60,7 @@ def verify(
     Args:
         numerics: ``exact`` compares bits, and feeds infinities and NaN; ``fast`` allows reduced precision.
         sizes: numbers for the symbolic sizes, one mapping per case; found by trial when there is none.
+        others: also compare at other sizes than the first of ``sizes``, found by trial.
         feeds: the user's own inputs, run besides the random ones.
         seed: of the random inputs.
         time_limit: seconds after which no further input is tried; the first one is always run.
@@ -65,7 +70,7 @@ def verify(
     """
     if numerics not in get_args(Numerics):
         raise UsageError(f"unknown numerics {numerics!r}: choose one of {', '.join(get_args(Numerics))}")
-    return _Verification(original, candidate, numerics, time_limit).run(sizes, _as_list(feeds), seed)
+    return _Verification(original, candidate, numerics, time_limit).run(sizes, _as_list(feeds), seed, others=others)
 
 
 def _as_list(feeds: Feeds | Sequence[Feeds] | None) -> list[Feeds]:
@@ -85,13 +90,19 @@ class _Verification:
     started: float = field(default_factory=time.monotonic)
     computed_in: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
 
-    def run(self, sizes: Sequence[Mapping[str, int]], feeds: Sequence[Feeds], seed: int) -> Verdict:
+    def run(self, sizes: Sequence[Mapping[str, int]], feeds: Sequence[Feeds], seed: int, *, others: bool) -> Verdict:
         fault = self._static_fault()
         if fault:
             return self._verdict("invalid", fault)
         with ExitStack() as stack:
             old, new = stack.enter_context(runnable(self.original)), stack.enter_context(runnable(self.candidate))
-            return self._differential(old, new, sizes, feeds, seed)
+
+            def plan(session: ort.InferenceSession) -> list[Case]:
+                return planned_cases(
+                    self.original, self.numerics, sizes, feeds, seed, self.notes, session, others=others
+                )
+
+            return self._differential(old, new, plan)
 
     def _static_fault(self) -> str | None:
         self.checks.append("onnx.checker with full shape inference")
@@ -103,16 +114,12 @@ class _Verification:
         self.checks.append("names, order and types of inputs and outputs")
         return interface_difference(self.original, self.candidate)
 
-    def _differential(
-        self, old: Runnable, new: Runnable, sizes: Sequence[Mapping[str, int]], feeds: Sequence[Feeds], seed: int
-    ) -> Verdict:
+    def _differential(self, old: Runnable, new: Runnable, plan: Plan) -> Verdict:
         """One session after the other, so that a large model is in memory once."""
         try:
-            cases = planned_cases(self.original, self.numerics, sizes, feeds, seed, self.notes)
+            ran, low, stochastic = self._run_original(old, plan)
         except UsageError as error:
             return self._verdict("unverified", f"could not be verified: {error}")
-        try:
-            ran, low, stochastic = self._run_original(old, cases)
         except Exception as error:  # ONNX Runtime's errors have no common base class
             return self._verdict("unverified", f"could not be verified: the original does not load: {_line(error)}")
         if not ran:
@@ -133,8 +140,11 @@ class _Verification:
     ) -> None:
         """Compares both models in our own float64 semantics on ordinary inputs, where both can be evaluated."""
         try:
-            old, new = DoubleOracle.of(self.original), DoubleOracle.of(self.candidate)
             usual = [(c, f, e) for (c, f), e in zip(ran, expected, strict=True) if c.kind in _USUAL]
+            old = DoubleOracle.of(self.original)
+            for _, fed, _ in usual[:1]:
+                old.check_work(fed)  # before the other one is read
+            new = DoubleOracle.of(self.candidate)
             for done, (case, fed, references) in enumerate(usual[:ORACLE_CASES]):
                 if done and self._is_late(done, 1.0):
                     break
@@ -156,12 +166,11 @@ class _Verification:
         else:
             self.checks.append("evaluated both in the operator table's own float64 semantics")
 
-    def _run_original(
-        self, old: Runnable, cases: Sequence[Case]
-    ) -> tuple[list[tuple[Case, Feeds]], list[Outputs], bool]:
+    def _run_original(self, old: Runnable, plan: Plan) -> tuple[list[tuple[Case, Feeds]], list[Outputs], bool]:
         """The cases on which the original runs, what it fed and returned, and whether it is random."""
-        self.checks.append("ran the original without optimizations")
         session = old.open(optimize=False)
+        cases = plan(session)
+        self.checks.append("ran the original without optimizations")
         names = [o.name for o in session.get_outputs()]
         ran: list[tuple[Case, Feeds]] = []
         outputs: list[Outputs] = []
