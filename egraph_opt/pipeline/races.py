@@ -103,6 +103,10 @@ class Races:
         every = self.at_sizes(name)
         return any(at.verdict == "faster" for at in every) and all(at.holds for at in every)
 
+    def is_far_faster(self, name: str) -> bool:
+        """Whether it wins at every size by so much that it need not be raced again."""
+        return all(result.is_far_faster(name) for result in self.results)
+
 
 def _names(result: RaceResult) -> set[str]:
     return {lap.name for lap in result.laps}

@@ -75,6 +75,11 @@ class RaceResult:
         lap = self.lap(name)
         return lap.ratio > 1 + self.spread and lap.median_ratio > 1 - self.spread
 
+    def is_far_faster(self, name: str) -> bool:
+        """Whether it beats the baseline by so much more than the spread that another race would say the same."""
+        lap = self.lap(name)
+        return lap.ratio > 1 + _BY_FAR * self.spread and lap.median_ratio > 1
+
     def is_slower(self, name: str) -> bool:
         """Whether the baseline beats the model by more than the control's spread, and its median is not worse by as
         much."""
