@@ -15,6 +15,7 @@ from egraph_opt.runtime.cuda.lower import lowered
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(("op", "attrs"), [
     ("Attention", [None, None, 0, None]), ("Attention", [None, None, 1, None]), ("RotaryEmbedding", [None, 0]),
+    ("RotaryEmbedding", [None, 1]),
 ])  # fmt: skip
 def test_it_is_spelled_out(seed: int, op: str, attrs: list[Any]) -> None:
     declared, rng = operator(op), np.random.default_rng(seed)

@@ -79,7 +79,7 @@ def _apply(new: TensorGraph, op: str, attrs: tuple[object, ...], operands: list[
         return apply(new, str(attrs[4]), attrs[5], [inner])  # type: ignore[arg-type]
     if op == "Attention":
         return _attention(new, attrs, operands)
-    if op == "RotaryEmbedding" and not attrs[1]:
+    if op == "RotaryEmbedding":
         return _rotary(new, attrs, operands)
     if op == "Gemm" and len(operands) == 3:
         product = apply(new, "Gemm", attrs, operands[:2])
@@ -109,15 +109,24 @@ def _attention(new: TensorGraph, attrs: Sequence[object], operands: Sequence[int
 
 
 def _rotary(new: TensorGraph, attrs: Sequence[object], operands: Sequence[int]) -> int:
-    """``RotaryEmbedding`` of halves: the element-wise operators that it is."""
+    """``RotaryEmbedding`` as the element-wise operators that it is."""
     x = _heads(new, operands[0], int(str(attrs[0])))
-    batch, _, length, size = _shape(new, x)[1]
-    half = size // 2
-    first, second = (_apply(new, "Slice", ((3,), (start,), (start + half,), (1,)), [x]) for start in (0, half))
-    turned = _apply(new, "Concat", (3,), [_apply(new, "Neg", (), [second]), first])
-    wide = [_apply(new, "Reshape", ((batch, 1, length, half),), [i]) for i in operands[1:]]
-    cosines, sines = (_apply(new, "Concat", (3,), [i, i]) for i in wide)
-    y = _apply(new, "Add", (), [_apply(new, "Mul", (), [x, cosines]), _apply(new, "Mul", (), [turned, sines])])
+    *outer, size = _shape(new, x)[1]
+    half, interleaved = size // 2, attrs[1]
+    axis, pairs = (4, (*outer, half, 2)) if interleaved else (3, (*outer, 2, half))
+    parted, flat = _apply(new, "Reshape", (pairs,), [x]), (*outer, half)
+    first, second = (
+        _apply(new, "Reshape", (flat,), [_apply(new, "Slice", ((axis,), (i,), (i + 1,), (1,)), [parted])])
+        for i in (0, 1)
+    )
+    cosine, sine = (_apply(new, "Reshape", ((outer[0], 1, outer[2], half),), [i]) for i in operands[1:])
+
+    def sum_of(op: str, cosine_of: int, sine_of: int) -> int:
+        products = [_apply(new, "Mul", (), pair) for pair in ([cosine_of, cosine], [sine_of, sine])]
+        return _apply(new, "Reshape", ((*flat, 1),) if interleaved else (flat,), [_apply(new, op, (), products)])
+
+    turned = [sum_of("Sub", first, second), sum_of("Add", second, first)]
+    y = _apply(new, "Reshape", ((*outer, size),), [_apply(new, "Concat", (axis,), turned)])
     return _flat(new, y, new.types[operands[0]]) if attrs[0] else y
 
 
