@@ -41,7 +41,8 @@ def bisect_command(
     command finds fault with.
 
     The model is optimized again and again with fewer rules, by estimated costs. Exit 0: no fault shows; 1: it does, and
-    the rules are named. With -o a pair of models that shows it is written: a part of the model, if that is enough."""
+    the rules are named if it shows again. With -o a pair of models that shows it is written: a part of the model, if
+    that is enough."""
     if check and slower:
         raise UsageError("--check and --slower are two ways to find fault: choose one")
     options = Options(
@@ -77,7 +78,10 @@ def _show(found: Bisection, written: list[Path]) -> None:
         _print(f"No fault shows in what {found.loaded} rules lead to.")
         return
     _print(f"The fault, with all {found.loaded} rules: {found.fault}")
-    if not found.rules:
+    if not found.again:
+        _print("It did not show a second time with the rules that fired: by chance, or since it takes longer to find.")
+        _print("No rule is named.")
+    elif not found.rules:
         _print("It shows without any rule: the model is read or written wrongly; please report this.")
     else:
         sure = "none of them can be left out" if found.minimal else "time ran out, so there may be fewer"
@@ -114,6 +118,7 @@ def _as_json(found: Bisection, written: list[Path]) -> dict[str, object]:
         "rules": rules,
         "minimal": found.minimal,
         "tried": found.tried,
+        "again": found.again,
         "part": found.is_part,
         "said of the pair": found.pair.said if found.pair else "",
         "written": [str(path) for path in written],

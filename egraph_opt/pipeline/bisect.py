@@ -41,6 +41,7 @@ class Bisection:
         rules: the smallest set of them that shows the fault; none where it shows without any rule.
         minimal: whether none of them can be left out (otherwise, time ran out).
         tried: how many sets of rules were tried.
+        again: whether it showed a second time, with the same rules; otherwise none of them is named.
         pair: models that show the fault with these rules: a part of the model if that is enough, else the whole.
         is_part: whether it is a part.
     """
@@ -50,6 +51,7 @@ class Bisection:
     rules: tuple[Rule, ...] = ()
     minimal: bool = True
     tried: int = 0
+    again: bool = True
     pair: Pair | None = None
     is_part: bool = False
 
@@ -92,16 +94,16 @@ def bisect(
         chooser.tell("bisect", asked, 0, f"{len(names)} rules")
         return chooser.fault(names, check, first.number) is not None
 
-    suspects = list(first.entry.proposal.rules)
-    if not shows(suspects):
-        fired = {name for names in first.proposer.frozen.fired.values() for name in names}
-        suspects = [rule.name for rule in loaded if rule.name in fired]
+    suspects = next((some for some in chooser.suspects(first.entry.proposal) if shows(some)), None)
+    if suspects is None:
+        pair = Pair(chooser.imported.model, first.entry.model, first.said)
+        return Bisection(first.said, len(loaded), tried=asked + 1, again=False, pair=pair)
     names, minimal = smallest_set(suspects, shows, lambda: time.monotonic() > end)
     guilty = tuple(rule for rule in loaded if rule.name in names)
     last = chooser.fault(names, check, first.number) or first
     whole = Pair(chooser.imported.model, last.entry.model, last.said)
     part = next(_parts(last, guilty, chooser.imported, check, options), None)
-    return Bisection(first.said, len(loaded), guilty, minimal, asked + 1, part or whole, part is not None)
+    return Bisection(first.said, len(loaded), guilty, minimal, asked + 1, pair=part or whole, is_part=part is not None)
 
 
 def _parts(fault: Fault, rules: tuple[Rule, ...], imported: Imported, check: Check, options: Options) -> Iterator[Pair]:

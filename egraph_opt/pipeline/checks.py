@@ -50,7 +50,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Slower:
-    """It takes longer than the original, by more than the original differs from itself."""
+    """It takes longer than the original, by more than the original differs from itself, in two races."""
 
     options: Options
 
@@ -58,14 +58,19 @@ class Slower:
         """By how much."""
         if made is original:
             return ""
-        feeds = random_feeds(original, _sizes(original, self.options), self.options.seed)
+        first = self._slower(original, made, self.options.seed)
+        # one race in twenty or so is lost by chance, and a bisection holds many
+        return first and self._slower(original, made, self.options.seed + 1)
+
+    def _slower(self, original: onnx_ir.Model, made: onnx_ir.Model, seed: int) -> str:
+        feeds = random_feeds(original, _sizes(original, self.options), seed)
         with runnable(original) as old, runnable(made) as new:
             found = race(
                 {"original": old.source, "made": new.source},
                 feeds,
                 threads=self.options.threads,
                 budget_seconds=RACE_SECONDS,
-                seed=self.options.seed,
+                seed=seed,
                 external_folder=old.folder,
             )
         ratio = found.lap("made").ratio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,8 @@ class Choice:
         verdict: of the last candidate that was verified.
         races: the timing, where there was any.
         refused: candidates that were faster but did not verify.
-        guilty: rules that lead to wrong results, found for the first candidate that was refused.
+        guilty: the smallest set of rules that was found to lead to wrong results, for the first candidate that was
+            refused and for which one was found.
     """
 
     entry: Entry | None
@@ -150,7 +151,7 @@ class Chooser:
             if verdict.kind == "unverified":
                 break
             if not verdict.is_rounding:
-                guilty = guilty or self._bisect(entry)
+                guilty = guilty or self._bisect(entry, entries.index(entry) + 1)
         return Choice(None, verdict, races, tuple(rows.values()), tuple(refused), guilty)
 
     def verdict(self, model: onnx_ir.Model) -> Verdict:
@@ -229,20 +230,29 @@ class Chooser:
                     return Fault(entry, said, number, proposer)
         return None
 
-    def _bisect(self, entry: Entry) -> tuple[str, ...]:
-        """The smallest set of rules found in time that leads to wrong results, of those behind a refused candidate."""
-        end = time.monotonic() + BISECT_SECONDS
-        end = end if self.deadline is None else min(end, self.deadline)
+    def suspects(self, proposal: Proposal) -> Iterator[list[str]]:
+        """Names of rules that may be behind a graph: those that explain its nodes, then all that fired: one that only
+        united two classes is among these."""
+        yield list(proposal.rules)
+        fired = {name for names in self.proposer.frozen.fired.values() for name in names}
+        yield [rule.name for rule in self.proposer.rules if rule.name in fired]
+
+    def _bisect(self, entry: Entry, limit: int) -> tuple[str, ...]:
+        """The smallest set of rules found in time that leads to wrong results, of those behind a refused candidate.
+
+        ``limit``: how many graphs of each set are looked at. Half of the time that is left is for another try.
+        """
+        now = time.monotonic()
+        end = now + (BISECT_SECONDS if self.deadline is None else min(BISECT_SECONDS, (self.deadline - now) / 2))
 
         def differs(_: onnx_ir.Model, made: onnx_ir.Model) -> str:
             verdict = self.verdict(made)
             return verdict.reason if verdict.kind in ("different", "invalid") else ""
 
         def shows(names: Collection[str]) -> bool:
-            return self.fault(names, differs) is not None
+            return self.fault(names, differs, limit) is not None
 
-        # those that explain the nodes first; one that only united two classes is among the others
-        for suspects in (list(entry.proposal.rules), [rule.name for rule in self.proposer.rules]):
+        for suspects in self.suspects(entry.proposal):
             if shows(suspects):
                 return tuple(smallest_set(suspects, shows, lambda: time.monotonic() > end)[0])
         return ()

@@ -39,21 +39,6 @@ def why_not(choice: Choice, options: Options) -> tuple[Outcome, str]:
     )
 
 
-def blamed(choice: Choice) -> list[str]:
-    """What is behind the candidates that did not verify, where there were any: rules, or nothing but rounding."""
-    if choice.guilty:
-        return [f"wrong results go away without {', '.join(choice.guilty)}: please report this"]
-    if not choice.refused or choice.verdict is None or choice.verdict.kind == "unverified":
-        return []
-    if choice.verdict.is_rounding:
-        return [
-            "the candidate computes the same, but rounds otherwise by more than is allowed: in float64, or without"
-            " ONNX Runtime's own optimizations, the two agree"
-        ]
-    suspects = dict.fromkeys(n for r in choice.rows if r.name in choice.refused for n in r.rules)
-    return [f"a rule that led to wrong results is among {', '.join(suspects)}: please report this"]
-
-
 def said(sizes: Mapping[str, int]) -> str:
     """Sizes as a person writes them."""
     return ", ".join(f"{name} = {size}" for name, size in sizes.items())

@@ -84,6 +84,22 @@ class Candidate:
     at_sizes: Sequence[AtSize] = ()
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A try of which nothing verified, so that another one followed.
+
+    Attributes:
+        reason: what verification said of the last candidate.
+        left_out: rules that later tries do without; none where it is subgraphs that are left as they are.
+        blame, said: what led to it, and what is done about it, in words for the user.
+    """
+
+    reason: str
+    left_out: Sequence[str]
+    blame: str
+    said: str
+
+
 @dataclass
 class Report:
     """Everything about one run; filled in as the run goes on, so that an interrupted one says how far it came."""
@@ -115,6 +131,7 @@ class Report:
     rules: Mapping[str, int] = field(default_factory=dict[str, int])
     verdict: Mapping[str, Any] = field(default_factory=dict[str, Any])
     notes: list[str] = field(default_factory=list[str])
+    refusals: list[Refusal] = field(default_factory=list[Refusal])
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; numbers that JSON cannot write become null."""

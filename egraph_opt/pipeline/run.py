@@ -26,9 +26,10 @@ from egraph_opt.pipeline.choose import Choice, Chooser, Decision
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, Wanted, price
 from egraph_opt.pipeline.races import AtSize
-from egraph_opt.pipeline.reasons import blamed, said, why_not
-from egraph_opt.pipeline.report import ModelFacts, Outcome, Report
+from egraph_opt.pipeline.reasons import said, why_not
+from egraph_opt.pipeline.report import ModelFacts, Outcome, Refusal, Report
 from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, sizes_that_fit
+from egraph_opt.pipeline.tries import TRIES, blame, refusal
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 from egraph_opt.rewrites.user import read_user_rules
@@ -61,7 +62,10 @@ class Explored:
 
 @dataclass
 class Run:
-    """One model on its way. ``report`` grows with each stage and is whole whenever the run stops."""
+    """One model on its way. ``report`` grows with each stage and is whole whenever the run stops.
+
+    ``left_out``: rules that led to results that did not verify, and that this try does without.
+    """
 
     model: onnx_ir.Model
     options: Options
@@ -73,6 +77,7 @@ class Run:
     decision: Decision | None = None
     read_bodies: bool = True
     better_bodies: int = 0
+    left_out: frozenset[str] = frozenset()
 
     def run(self) -> onnx_ir.Model:
         """The optimized model, or the original; ``report`` says which and why.
@@ -81,11 +86,30 @@ class Run:
             UsageError: an option does not fit the model.
         """
         result = self._run()
-        if self.report.outcome == Outcome.REJECTED and self.better_bodies:
-            self.report.notes.append("no candidate with optimized subgraphs verified: they were left as they are")
-            self.read_bodies, self.better_bodies = False, 0
+        while self.report.outcome == Outcome.REJECTED and (found := self._refusal()):
+            refused = self.report
+            refusals = [*refused.refusals, found]
+            self.left_out |= frozenset(found.left_out)
+            self.read_bodies &= bool(found.left_out)
+            notes = [note for r in refusals for note in (r.blame, r.said)]
+            self.report = Report(refusals=refusals, notes=notes, seconds=refused.seconds)
             result = self._run()
+            if self.report.outcome not in (Outcome.OPTIMIZED, Outcome.REJECTED):  # what was refused is what there was
+                notes = [*refused.notes, f"{found.said}: {self.report.reason}"]
+                self.report = dataclasses.replace(refused, notes=notes, refusals=refusals)
+                break
         return result
+
+    def _refusal(self) -> Refusal | None:
+        """What another try does without, after one of which nothing verified; None where there is none to be made."""
+        if self.decision is None or len(self.report.refusals) == TRIES:
+            return None
+        found = refusal(self.decision.choice, self.report.reason, self.loaded, self.better_bodies)
+        deadline = self._deadline(1.0)
+        if found is not None and deadline is not None and time.monotonic() > deadline:
+            self.report.notes.append("no time was left for another try without what led to this")
+            return None
+        return found
 
     def _run(self) -> onnx_ir.Model:
         try:
@@ -140,6 +164,11 @@ class Run:
         named = {n: sizes[n] for n in symbols(imported.model) if n in sizes}
         return AtSize.estimated(named, *(float(prices.seconds[some].sum()) for some in nodes))
 
+    @property
+    def loaded(self) -> tuple[Rule, ...]:
+        """The rules of this try."""
+        return tuple(rule for rule in self.rules if rule.name not in self.left_out)
+
     def chooser(self) -> Chooser:
         """Explores the model; what chooses among the graphs that were found.
 
@@ -157,7 +186,7 @@ class Run:
             BudgetError: not even the graph itself fitted into the limits.
             UsageError: an option does not fit the model.
         """
-        self._start = time.monotonic()
+        self._begin()
         with Worker() as worker:  # it starts while the model is read
             self._prepare()
             with self._stage("import"):
@@ -174,6 +203,12 @@ class Run:
         return Explored(imported, self.frozen, self.prices, sizes)
 
     # --- stages
+
+    def _begin(self) -> None:
+        """The clock of a try, which has the time that others have left of the user's limit."""
+        self._start, self._spent = time.monotonic(), self.report.seconds.get("total", 0.0)
+        limit = self.options.time_limit
+        self._limit = None if limit is None else max(limit - self._spent, 0.0)
 
     def _prepare(self) -> None:
         self.options.check()
@@ -194,6 +229,7 @@ class Run:
                 only=self.options.only_rules,
             )
         )
+        self.better_bodies = 0
         self.report.before = ModelFacts.of(self.model)
         shown = {k: v for k, v in dataclasses.asdict(self.options).items() if k != "verify_inputs"}
         self.report.options = shown
@@ -222,7 +258,7 @@ class Run:
             guard = self.options.numerics != "fast"
             try:
                 chosen = sizes_that_fit(graph, sizes)
-                frozen = saturate(graph, self.rules, limits, guard_cancellation=guard).frozen
+                frozen = saturate(graph, self.loaded, limits, guard_cancellation=guard).frozen
             except (BudgetError, IllTyped):
                 return graph
             proposer = self._proposer(body, frozen, self._price(frozen, chosen), chosen)
@@ -237,12 +273,12 @@ class Run:
 
     def _saturate(self, imported: Imported, worker: Worker) -> Saturation:
         seconds = SATURATION_SECONDS
-        if self.options.time_limit is not None:
-            seconds = min(seconds, self.options.time_limit * SHARES["saturate"])
+        if self._limit is not None:
+            seconds = min(seconds, self._limit * SHARES["saturate"])
         limits = Limits(seconds=seconds, memory=int(self.options.memory_limit * 2**30))
         found = saturate(
             imported.graph,
-            self.rules,
+            self.loaded,
             limits,
             worker=worker,
             guard_cancellation=self.options.numerics != "fast",
@@ -309,12 +345,12 @@ class Run:
 
     def _proposer(self, imported: Imported, frozen: Frozen, prices: Prices, sizes: dict[str, int]) -> Proposer:
         left = EXTRACTION_SECONDS
-        if self.options.time_limit is not None:
-            left = min(left, self.options.time_limit * 0.1)
+        if self._limit is not None:
+            left = min(left, self._limit * 0.1)
         return Proposer(
             frozen,
             prices,
-            self.rules,
+            self.loaded,
             self.options.extractor,
             imported.opset,
             not self.options.keep_opset,
@@ -333,7 +369,7 @@ class Run:
 
     def _only(self, imported: Imported, sizes: dict[str, int], names: Collection[str]) -> Proposer:
         """What would have been proposed with some of the rules, in a short time."""
-        rules = [rule for rule in self.rules if rule.name in names]
+        rules = [rule for rule in self.loaded if rule.name in names]
         limits = Limits(seconds=BISECT_SECONDS, memory=int(self.options.memory_limit * 2**30))
         guard = self.options.numerics != "fast"
         frozen = saturate(imported.graph, rules, limits, guard_cancellation=guard).frozen
@@ -362,7 +398,7 @@ class Run:
             report.notes += [f"the model does not run at {said(sizes)}: left out" for sizes in choice.races.skipped]
             nearest = max(report.candidates, key=lambda row: row.ratio or 0.0)
             report.at_sizes = nearest.at_sizes
-        report.notes += blamed(choice)
+        report.notes += [blamed] if (blamed := blame(choice)) else []
         if choice.entry is None:
             return self._original(*why_not(choice, self.options))
         row = next(r for r in choice.rows if r.name == choice.entry.row.name)
@@ -383,8 +419,7 @@ class Run:
     # --- time
 
     def _deadline(self, share: float) -> float | None:
-        limit = self.options.time_limit
-        return None if limit is None else self._start + limit * share
+        return None if self._limit is None else self._start + self._limit * share
 
     @contextmanager
     def _stage(self, name: str) -> Generator[None]:
@@ -393,7 +428,7 @@ class Run:
             yield
         finally:
             self.report.seconds[name] = self.report.seconds.get(name, 0.0) + time.monotonic() - begin
-            self.report.seconds["total"] = time.monotonic() - self._start
+            self.report.seconds["total"] = self._spent + time.monotonic() - self._start
 
     def _tell(self, stage: str, done: int, total: int, detail: str) -> None:
         if self.on_progress is not None:

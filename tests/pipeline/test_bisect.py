@@ -73,6 +73,22 @@ def test_a_check_that_finds_fault_with_the_original(tools: Any) -> None:
         )
 
 
+def test_a_fault_that_does_not_show_again_is_no_rule_s(tools: Any) -> None:
+    """A race that is lost by chance."""
+    found: list[str] = []
+
+    def once(original: onnx_ir.Model, made: onnx_ir.Model) -> str:
+        if made is original or found:
+            return ""
+        found.append("slower, this time")
+        return found[0]
+
+    result = bisect(onnx_ir.from_proto(tools.parse(DEEP)), once, Options(**QUICK))
+    assert (result.fault, result.again, result.rules) == ("slower, this time", False, ())
+    assert result.tried == 3
+    assert result.pair is not None
+
+
 def test_what_is_no_command() -> None:
     with pytest.raises(UsageError, match=r"write \{model\}"):
         Command("true")
