@@ -121,3 +121,23 @@ def test_nodes_that_repeat_others_are_left_out() -> None:
 def test_casts_cancel_where_they_are_exact(first: int, second: int, left: list[str]) -> None:
     body = f"a = Cast<to = {first}>(x) c = Cast<to = {second}>(a) y = Relu(c)"
     assert [k for k in kinds(optimized("float[2,6,8] x", body, {})) if k == "Cast"] == left
+
+
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_a_reduction_of_one_element_is_none(op: str, keepdims: int) -> None:
+    left = kinds(optimized("float[n,1,8] x", f"r = {op} <keepdims = {keepdims}> (x, axes) y = Relu(r)", {"axes": [1]}))
+    assert "Relu" in left
+    assert op not in left
+    whole = optimized("float[n,2,8] x", f"y = {op} <keepdims = {keepdims}> (x, axes)", {"axes": [1]})
+    assert kinds(whole) == [op]
+
+
+@pytest.mark.parametrize("place", [0, 2, [0], [1]])
+def test_a_place_that_stays_an_axis_is_a_slice(place: object) -> None:
+    body = "g = Gather <axis = 1> (x, i) y = Reshape(g, shape)"
+    assert kinds(optimized("float[2,3,8] x", body, {"i": np.array(place), "shape": [2, 1, 8]})) == ["Slice"]
+
+
+def test_two_places_are_no_slice() -> None:
+    assert kinds(optimized("float[2,3,8] x", "y = Gather <axis = 1> (x, i)", {"i": [0, 0]})) == ["Gather"]

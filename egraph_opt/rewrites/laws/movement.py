@@ -191,4 +191,37 @@ def _selecting() -> tuple[Rule, ...]:
     )
 
 
-RULES = (*_cancelling(), *_joining(), *_passing(), *_selecting())
+def _single() -> tuple[Rule, ...]:
+    """Selections of one place, and reductions over axes of size 1, as what does not compute."""
+    places = tuple(
+        rule(
+            f"gather-of-place-{place}",
+            f"Gather(x, {place}, axis=a)",
+            f"Reshape(Slice(x, axes=(a,), starts=({place},), ends=({place + 1},), steps=(1,)), shape=shape(out))",
+            f"size(x, a) > {place}",
+            "elements(out) * size(x, a) == elements(x)",
+            float_class="exact",
+            dtypes="any",
+            status="definition",
+            source="definitions of Gather and Slice (ONNX operator specification)",
+            family="gather-place",
+        )
+        for place in range(3)
+    )
+    reductions = tuple(
+        rule(
+            f"{op.lower()}-of-single",
+            f"{op}(x, axes=a, keepdims=k)",
+            "Reshape(x, shape=shape(out))",
+            "elements(x) == elements(out)",
+            dtypes="numeric",
+            status="definition",
+            source=f"{op} of one element is that element",
+            family="reduce-single",
+        )
+        for op in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
+    )
+    return (*places, *reductions)
+
+
+RULES = (*_cancelling(), *_joining(), *_passing(), *_selecting(), *_single())
