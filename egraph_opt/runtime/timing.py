@@ -76,9 +76,10 @@ class RaceResult:
         return lap.ratio > 1 + self.spread and lap.median_ratio > 1 - self.spread
 
     def is_far_faster(self, name: str) -> bool:
-        """Whether it beats the baseline by so much more than the spread that another race would say the same."""
+        """Whether it beats the baseline, in enough samples, by so much more than the spread that another race would
+        say the same."""
         lap = self.lap(name)
-        return lap.ratio > 1 + _BY_FAR * self.spread and lap.median_ratio > 1
+        return lap.samples >= _ENOUGH and lap.ratio > 1 + _BY_FAR * self.spread and lap.median_ratio > 1
 
     def is_slower(self, name: str) -> bool:
         """Whether the baseline beats the model by more than the control's spread, and its median is not worse by as

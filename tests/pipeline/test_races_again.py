@@ -23,14 +23,18 @@ def model() -> onnx.ModelProto:
     )
 
 
-def optimized(monkeypatch: pytest.MonkeyPatch, *ratios: float) -> tuple[egraph_opt.OptimizeResult, int]:
+def optimized(
+    monkeypatch: pytest.MonkeyPatch, *ratios: float, samples: int = 100
+) -> tuple[egraph_opt.OptimizeResult, int]:
     """The result where every candidate has these ratios in one race after the other, and how many there were."""
     raced: list[Sequence[str]] = []
 
     def told(_: object, candidates: dict[str, object], *__: object) -> Races:
         ratio = ratios[len(raced)]
         raced.append(list(candidates))
-        laps = [Lap(name, 1.0, 1.0, r, r, 100) for name, r in [("original", 1.0), *((n, ratio) for n in candidates)]]
+        laps = [
+            Lap(name, 1.0, 1.0, r, r, samples) for name, r in [("original", 1.0), *((n, ratio) for n in candidates)]
+        ]
         return Races(({},), (RaceResult(tuple(laps), SPREAD, "thread", 1, 1.0),))
 
     monkeypatch.setattr(choose, "race_at_sizes", told)
@@ -48,6 +52,12 @@ def test_a_narrow_win_is_repeated(monkeypatch: pytest.MonkeyPatch, ratios: tuple
     result, races = optimized(monkeypatch, *ratios)
     assert result.changed == changed
     assert races == len(ratios)
+
+
+def test_few_samples_are_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, races = optimized(monkeypatch, 1.5, 1.01, samples=10)
+    assert not result.changed
+    assert races == 2
 
 
 def test_the_report_has_the_figures_of_the_last_race(monkeypatch: pytest.MonkeyPatch) -> None:
