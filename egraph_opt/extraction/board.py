@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from math import fsum
 
 from egraph_opt.extraction.bounds import cheap_lower_bound
@@ -64,18 +65,28 @@ class Board:
             self.improve()
 
     def improve(self) -> None:
-        """Local improvement of what is left and, where that is much, of the problem as it was; then reduce again."""
+        """Local improvement of what is left and, where that is much, of the problem as it was; with each better answer
+        the reductions go on."""
+        self._improve_and_reduce(self._improve_parts)
+        if not self.done and (not self.parts or sum(len(part.members) for part in self.parts) > _MUCH):
+            self._improve_and_reduce(self._improve_whole)
+
+    def _improve_and_reduce(self, improve: Callable[[], None]) -> None:
         before = self.clock.cost
         with self.clock.stage("greedy"):
-            for index in self.open_parts():
-                self.clock.check()
-                problem, start = self.parts[index].problem, self.best[index]
-                self.offer(index, DagGreedy().best_choice(problem, [start], self.clock))
-            if not self.done and (not self.parts or sum(len(part.members) for part in self.parts) > _MUCH):
-                self.clock.check()
-                self.clock.found(self.problem, DagGreedy().best_choice(self.problem, [], self.clock))
+            improve()
         if (not self._thorough or self.clock.cost < before) and not self.done:
             self.reduce()
+
+    def _improve_parts(self) -> None:
+        for index in self.open_parts():
+            self.clock.check()
+            problem, start = self.parts[index].problem, self.best[index]
+            self.offer(index, DagGreedy().best_choice(problem, [start], self.clock))
+
+    def _improve_whole(self) -> None:
+        self.clock.check()
+        self.clock.found(self.problem, DagGreedy().best_choice(self.problem, [], self.clock))
 
     def reduce(self, reserve: float = 0.0, *, thorough: bool = True) -> None:
         """Reduce what is left, with the best cost so far: a better answer makes for a smaller problem.

@@ -17,7 +17,7 @@ _MEDIUM = 1000
 _MOMENT = 1.0
 """Seconds of branch and bound; what is not proven by then takes long as a rule."""
 _FIRST_TRY = 2000
-"""E-nodes up to which the solver comes before the greedy answer; its relaxations take less than a tenth of a second."""
+"""E-nodes of a part up to which the solver comes before the greedy answer: a relaxation takes a tenth of a second."""
 _FIRST_RELAXATIONS = 2
 
 
@@ -57,13 +57,13 @@ def open_board(
     what it proves needs no greedy answer, which takes longer.
     """
     board = Board(problem, clock, warm_start, local=False)
-    timed_out, searched = False, sum(len(part.members) for part in board.parts) <= _FIRST_TRY
+    timed_out, searched = False, all(len(part.members) <= _FIRST_TRY for part in board.parts)
     if searched and not board.done:
         before = clock.cost
         first = replace(effort, relaxations=min(effort.relaxations, _FIRST_RELAXATIONS), branch=0.0)
         search_here(board, HighsEngine(first), seed, _FIRST_TRY)
         if clock.cost < before and not board.done:
-            board.reduce(thorough=False)
+            board.reduce()
         timed_out = search_quickly(board, effort, seed)
     if not board.done:
         before = clock.cost

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from egraph_opt.egraph import EGraph, selection_cost
 from egraph_opt.extraction import Moment, Status, extract, extract_several
 from egraph_opt.extraction.board import Board
 from egraph_opt.extraction.child import Child
+from egraph_opt.extraction.dag_greedy import DagGreedy
 from egraph_opt.extraction.engine import HighsEngine, Task
 from egraph_opt.extraction.neighbourhood import Neighbourhood
 from egraph_opt.extraction.parallel import search_beside, task
-from egraph_opt.extraction.problem import Problem
+from egraph_opt.extraction.problem import Choice, Problem
 from egraph_opt.extraction.result import Clock
 from egraph_opt.extraction.worker import Ended, Job
 
@@ -59,6 +61,39 @@ def test_what_the_solver_proves_at_once_needs_no_greedy_answer(
     assert not improved
     assert result.status is Status.OPTIMAL
     assert result.cost >= expected
+
+
+def layered(layers: int, width: int, seed: int) -> tuple[EGraph, NDArray[np.float64]]:
+    """Layers of classes, each with three e-nodes of two classes of the next layer."""
+    rng = random.Random(seed)
+    nodes: list[tuple[str, int, list[int]]] = [("all", 0, list(range(1, width + 1)))]
+    for cls in range(1, 1 + layers * width):
+        last = (cls - 1) // width + 1
+        below = range(1 + last * width, 1 + (last + 1) * width) if last < layers else range(0)
+        nodes += [("op", cls, sorted(rng.sample(below, 2)) if below else []) for _ in range(3)]
+    return EGraph.build(nodes, [0], 1 + layers * width), np.array([0.0, *(rng.randint(1, 9) for _ in nodes[1:])])
+
+
+def test_a_better_answer_reduces_before_the_whole_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem.build(*layered(12, 8, 0))
+    board = Board(problem, Clock(), local=False)
+    before = board.clock.cost
+    steps: list[str] = []
+    best, reduce = DagGreedy.best_choice, Board.reduce
+
+    def searching(self: DagGreedy, searched: Problem, *others: Any) -> Choice:
+        steps.append("whole" if searched is problem else "part")
+        return best(self, searched, *others)
+
+    def reducing(self: Board, *others: Any, **options: Any) -> None:
+        steps.append("reduce")
+        assert board.clock.cost < before
+        reduce(self, *others, **options)
+
+    monkeypatch.setattr(DagGreedy, "best_choice", searching)
+    monkeypatch.setattr(Board, "reduce", reducing)
+    board.improve()
+    assert steps[:3] == ["part", "reduce", "whole"]
 
 
 @pytest.mark.parametrize("name", ["ilp", "portfolio"])
