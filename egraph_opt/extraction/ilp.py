@@ -18,7 +18,7 @@ _MOMENT = 1.0
 """Seconds of branch and bound; what is not proven by then takes long as a rule."""
 _FIRST_TRY = 2000
 """E-nodes of a part up to which the solver comes before the greedy answer: a relaxation takes a tenth of a second."""
-_FIRST_RELAXATIONS = 2
+_FIRST_RELAXATIONS, _FIRST_POLISH = 2, 60_000
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ def open_board(
     timed_out, searched = False, all(len(part.members) <= _FIRST_TRY for part in board.parts)
     if searched and not board.done:
         before = clock.cost
-        first = replace(effort, relaxations=min(effort.relaxations, _FIRST_RELAXATIONS), branch=0.0)
+        relaxations = min(effort.relaxations, _FIRST_RELAXATIONS)
+        first = replace(effort, relaxations=relaxations, polish=_FIRST_POLISH, branch=0.0)
         search_here(board, HighsEngine(first), seed, _FIRST_TRY)
         if clock.cost < before and not board.done:
             board.reduce()
