@@ -12,6 +12,9 @@ Each message is one sentence that names the cause, and where there is one, the r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class EgraphOptError(Exception):
     """Base class; ``exit_code`` is what the command line returns."""
@@ -45,3 +48,10 @@ class UnsoundRuleError(EgraphOptError):
     """Two classes with different concrete types became equal: a rule is wrong."""
 
     exit_code = 4
+
+
+def meant(names: Iterable[str], known: Iterable[str]) -> str:
+    """What an error adds to names that do not exist: those that were meant, perhaps; empty where none is near."""
+    choices = sorted(known)
+    near = dict.fromkeys(match for name in names for match in get_close_matches(name, choices, 2, 0.75))
+    return f" (do you mean {' or '.join(near)}?)" if near else ""

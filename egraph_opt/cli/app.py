@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from egraph_opt import __version__
+from egraph_opt.cli import INTERRUPTED
 from egraph_opt.cli.console import stderr
 from egraph_opt.errors import EgraphOptError
 
@@ -28,6 +32,17 @@ COMMANDS = {
 """Commands, and groups of them, in the order in which the help shows them: module in this package, and what in it."""
 
 
+class Commands(TyperGroup):
+    """Says of an interrupt that it is one; typer would end with its exit code and no word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """The command that was asked for; ``Abort`` if it is interrupted."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+
 def program(words: Sequence[str] = ()) -> typer.Typer:
     """The command line as far as ``words`` need it: with the command that they begin with, or else with all.
 
@@ -35,6 +50,7 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     """
     made = typer.Typer(
         name="egraph-opt",
+        cls=Commands,
         help="Turns an ONNX model into a faster one that computes the same, and shows the evidence.",
         no_args_is_help=True,
         add_completion=False,
@@ -70,16 +86,27 @@ def main() -> None:
     try:
         sys.exit(program(sys.argv[1:])(standalone_mode=False) or 0)
     except EgraphOptError as error:
-        stderr.print(f"egraph-opt: {error}", markup=False, highlight=False, soft_wrap=True)
+        _say(f"egraph-opt: {error}")
         sys.exit(error.exit_code)
     except typer.Exit as done:
         sys.exit(done.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        stderr.print("egraph-opt: interrupted; nothing was written", markup=False)
+    except typer.Abort:
+        _say(INTERRUPTED)
         sys.exit(130)
+    except OSError as error:  # a full disk, a folder that is gone, a pipe that nobody reads
+        if error.errno is None:
+            raise
+        if error.errno != errno.EPIPE:
+            where = f" {error.filename}" if error.filename else ""
+            _say(f"egraph-opt: cannot read or write{where}: {error.strerror}")
+        sys.exit(2)
     except Exception as error:
         message = getattr(error, "format_message", None)  # what is wrong with the words on the command line
         if message is None:
             raise
-        stderr.print(f"egraph-opt: {message()}", markup=False, highlight=False, soft_wrap=True)
+        _say(f"egraph-opt: {message()}")
         sys.exit(2)
+
+
+def _say(sentence: str) -> None:
+    stderr.print(sentence, markup=False, highlight=False, soft_wrap=True)

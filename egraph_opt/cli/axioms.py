@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,8 @@ from egraph_opt.axioms import Axiom, all_axioms
 from egraph_opt.axioms.run import validate_all
 from egraph_opt.axioms.validate import Report
 from egraph_opt.cli.console import stderr, stdout, table
-from egraph_opt.errors import UsageError
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json
+from egraph_opt.errors import UsageError, meant
 from egraph_opt.units import seconds
 
 app = typer.Typer(
@@ -31,10 +31,11 @@ def list_command(
     json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the list; - for stdout."),
 ) -> None:
     """List the axioms: family, what they do to rounding, the equation, conditions, source."""
+    check_outputs(json_file)
     axioms = _chosen([], family)
     if json_file is not None:
-        _write(json_file, [_plain(a) for a in axioms])
-        if json_file == Path("-"):
+        write_json(json_file, [_plain(a) for a in axioms])
+        if json_file == STDOUT:
             return
     made = table(f"{len(axioms)} axioms", "name", "family", "rounding", "equation", "when", "source")
     for a in axioms:
@@ -54,13 +55,14 @@ def validate_command(
 ) -> None:
     """Try axioms on every combination of sizes 1 to 4, kernels, strides, dilations, pads and groups. Exit 1 if one is
     wrong."""
+    check_outputs(json_file)
     axioms = _chosen(names or [], family)
     started = time.perf_counter()
     reports = validate_all(axioms, sample=sample, seed=seed, jobs=jobs, force=force, on_done=_tell)
     wall = time.perf_counter() - started
     if json_file is not None:
-        _write(json_file, {"seconds": wall, "totals": totals(reports), "axioms": [_record(r) for r in reports]})
-    if json_file != Path("-"):
+        write_json(json_file, {"seconds": wall, "totals": totals(reports), "axioms": [_record(r) for r in reports]})
+    if json_file != STDOUT:
         _show(reports, wall)
     raise typer.Exit(0 if all(r.passed for r in reports) else 1)
 
@@ -114,20 +116,12 @@ def _chosen(names: Sequence[str], family: str | None) -> list[Axiom]:
     known = {a.name for a in all_axioms()}
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no axiom {name}; `egraph-opt axioms list` shows them")
+            raise UsageError(f"there is no axiom {name}{meant([name], known)}; `egraph-opt axioms list` shows them")
     found = [a for a in all_axioms() if family in (None, a.family) and (not names or a.name in names)]
     if not found:
         families = ", ".join(sorted({a.family for a in all_axioms()}))
         raise UsageError(f"no axiom is meant by that; the families are {families}")
     return found
-
-
-def _write(file: Path, data: object) -> None:
-    text = json.dumps(data, indent=2)
-    if file == Path("-"):
-        typer.echo(text)
-    else:
-        file.write_text(text + "\n")
 
 
 def _record(report: Report) -> dict[str, object]:

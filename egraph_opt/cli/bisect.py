@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import typer
 
 from egraph_opt.cli.console import ProgressLine, parse_shape_sets, split_names, stdout
 from egraph_opt.cli.options import CostModelFile, RuleFiles
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json
 from egraph_opt.errors import UsageError
 from egraph_opt.onnx_io import load_model, save_model
 from egraph_opt.pipeline import Options
@@ -58,17 +58,16 @@ def bisect_command(
         keep_opset=keep_opset,
     )
     options.check()
+    check_outputs(json_file, apart_from=(model, cost_model, *rule_files))
+    if output is not None and output.exists() and not output.is_dir():
+        raise UsageError(f"cannot write {output}: it is no folder")
     asked: Check = Command(check) if check else Slower(options) if slower else Disagreement(options)
     with ProgressLine(quiet) as line:
         found = bisect(load_model(model), asked, options, seconds=seconds, on_progress=line)
     written = _write(found, output) if output is not None and found.pair is not None else []
     if json_file is not None:
-        text = json.dumps(_as_json(found, written), indent=1)
-        if json_file == Path("-"):
-            typer.echo(text)
-        else:
-            json_file.write_text(text + "\n")
-    if json_file != Path("-"):
+        write_json(json_file, _as_json(found, written))
+    if json_file != STDOUT:
         _show(found, written)
     raise typer.Exit(1 if found.fault else 0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -10,7 +9,18 @@ import typer
 
 from egraph_opt.cli.console import ProgressLine, parse_shapes, split_names, stderr, stdout, table
 from egraph_opt.cli.options import CostModelFile, RuleFiles
-from egraph_opt.compare import BACKTRACKING, Comparison, Row, compare, open_subject, to_csv, to_json, write_page
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json, write_text
+from egraph_opt.compare import (
+    BACKTRACKING,
+    Comparison,
+    Row,
+    check_suffix,
+    compare,
+    open_subject,
+    to_csv,
+    to_json,
+    write_page,
+)
 from egraph_opt.compare.tables import over_best
 from egraph_opt.errors import UsageError
 from egraph_opt.extraction import get_extractor
@@ -42,6 +52,8 @@ def compare_command(
         cost_model=cost_model or "",
     )
     options.check()
+    check_outputs(json_file, csv_file, plot, apart_from=(*files, cost_model, *rule_files))
+    check_suffix(plot)
     with ProgressLine(quiet) as progress:
         subjects = [open_subject(file, options, progress) for file in files]
     if len({s.name for s in subjects}) < len(subjects):
@@ -55,7 +67,7 @@ def compare_command(
         on_row=None if quiet else _tell,
     )
     _write(found, json_file, csv_file, plot)
-    if json_file != Path("-"):
+    if json_file != STDOUT:
         for subject in found.subjects:
             _show(found, subject.name, scale=1e3 if subject.is_model else 1.0)
 
@@ -73,16 +85,10 @@ def _tell(row: Row) -> None:
 
 
 def _write(found: Comparison, json_file: Path | None, csv_file: Path | None, plot: Path | None) -> None:
-    text = json.dumps(to_json(found), indent=1)
-    if json_file == Path("-"):
-        typer.echo(text)
-    try:
-        if json_file is not None and json_file != Path("-"):
-            json_file.write_text(text + "\n")
-        if csv_file is not None:
-            csv_file.write_text(to_csv(found))
-    except OSError as error:
-        raise UsageError(f"cannot write {error.filename}: {error.strerror}") from None
+    if json_file is not None:
+        write_json(json_file, to_json(found))
+    if csv_file is not None:
+        write_text(csv_file, to_csv(found))
     if plot is not None:
         for path in write_page(found, plot):
             stderr.print(f"wrote {path}", markup=False)

@@ -52,7 +52,8 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._bar.live.is_started:  # else it would print an empty line
+            self._bar.stop()
 
     def __call__(self, event: Event) -> None:
         words = WORDS.get(event.stage, event.stage)

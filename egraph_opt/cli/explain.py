@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 
 from egraph_opt.cli.console import ProgressLine, parse_shape_sets, split_names, stdout, table
 from egraph_opt.cli.options import CostModelFile, RuleFiles
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json
 from egraph_opt.explanation import Alternative, Explanation, Fate, NodeExplanation, RuleAt, Stop, explain
 from egraph_opt.units import seconds
 
@@ -44,6 +44,7 @@ def explain_command(
     The model is optimized as `optimize` would, and nothing is written. For a node: the rules that made its replacement,
     with the prices of both sides; and else for each rule of its operator what stopped it: the form of the graph, a
     condition (with the sizes and attributes that it was asked about), the cost, or a limit."""
+    check_outputs(json_file, apart_from=(model, cost_model, *rule_files))
     with ProgressLine(quiet) as line:
         found = explain(
             model,
@@ -63,11 +64,9 @@ def explain_command(
             measure=not no_measure,
         )
     if json_file is not None:
-        text = json.dumps(found.to_json(), indent=1)
-        if json_file == Path("-"):
-            typer.echo(text)
+        write_json(json_file, found.to_json())
+        if json_file == STDOUT:
             return
-        json_file.write_text(text + "\n")
     _headline(found)
     for name in node:
         _node(found.node(name), verbose)

@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from egraph_opt.cli.console import stdout
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json
 from egraph_opt.egraph import SerializedEGraph
 from egraph_opt.egraph.serialize import read_egraph
 from egraph_opt.extraction import Extraction, Moment, Status, extract_several, extractors
@@ -33,6 +34,7 @@ def extract_command(
 
     An interrupt (Ctrl-C) ends the search with the best answer so far, and exit code 130.
     """
+    check_outputs(trace, json_file, apart_from=(egraph,))
     stored = read_egraph(egraph)
     with trace.open("w", encoding="utf-8", buffering=1) if trace is not None else nullcontext() as lines:
 
@@ -53,12 +55,8 @@ def extract_command(
         document = _document(stored, answers[0])
         if top_k > 1:
             document["alternatives"] = [_document(stored, answer) for answer in answers[1:]]
-        text = json.dumps(plain(document), indent=2)
-        if json_file == Path("-"):
-            typer.echo(text)
-        else:
-            json_file.write_text(text + "\n")
-    if json_file != Path("-"):
+        write_json(json_file, plain(document))
+    if json_file != STDOUT:
         for answer in answers:
             stdout.print(_line(stored, answer), markup=False)
     if answers[-1].status is Status.INTERRUPTED:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from pathlib import Path
 
 import typer
 
 from egraph_opt.cli.console import stderr, stdout, table
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json, write_text
 
 TASO = {"equal": 28_744, "renamed": 17_346, "minimal": 743}
 """Substitutions that TASO reports after enumeration, renaming and common subgraphs, and in the end (SOSP 2019)."""
@@ -35,6 +35,7 @@ def generate_command(
     from egraph_opt.rewrites.generate.generate import generate
     from egraph_opt.rewrites.generate.worlds import WORLDS
 
+    check_outputs(output, json_file)
     known = [w.name for w in WORLDS]
     if set(world) - set(known):
         raise typer.BadParameter(f"the worlds are {', '.join(known)}")
@@ -48,9 +49,7 @@ def generate_command(
     made = generate(chosen, seed=seed, work=work, jobs=jobs, axioms=not world, on_progress=progress)
     seconds = time.perf_counter() - start
     if output is not None:
-        temporary = output.with_name(f".{output.name}.partial")
-        temporary.write_text(rules_to_text(made.shipped))
-        temporary.replace(output)
+        write_text(output, rules_to_text(made.shipped))
     counts = {
         "seconds": seconds,
         "rules": len(made.rules),
@@ -62,10 +61,9 @@ def generate_command(
         "taso": TASO,
     }
     if json_file is not None:
-        if json_file == Path("-"):
-            typer.echo(json.dumps(counts, indent=2))
+        write_json(json_file, counts)
+        if json_file == STDOUT:
             return
-        json_file.write_text(json.dumps(counts, indent=2) + "\n")
     if quiet:
         return
     fields = [f.name for f in dataclasses.fields(made.stages[0])]

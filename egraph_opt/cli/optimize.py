@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import tempfile
 import traceback
 import zipfile
 from pathlib import Path
@@ -15,6 +13,7 @@ import typer
 
 from egraph_opt.cli.console import ProgressLine, parse_shape_sets, parse_shapes, split_names, stderr
 from egraph_opt.cli.options import CostModelFile, RuleFiles
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json
 from egraph_opt.cli.show import show_report
 from egraph_opt.egraph.serialize import write_egraph
 from egraph_opt.errors import EgraphOptError, UsageError
@@ -87,7 +86,9 @@ def optimize_command(
         lazy_costs=lazy_costs,
     )
     options.check()
-    _check_writable([output, save_egraph, json_file if json_file != Path("-") else None])
+    read = (verify_inputs, cost_model, *rule_files)
+    check_outputs(output, apart_from=read, special=False)  # it may be the model itself
+    check_outputs(save_egraph, json_file, apart_from=(model, output, *read))
     original = load_model(model)
     run = Run(original.clone(), options, None)
     with ProgressLine(quiet) as line:
@@ -99,8 +100,8 @@ def optimize_command(
         run.prices.settle()  # a file holds costs, not bounds
         write_egraph(save_egraph, run.frozen.egraph, run.prices.seconds)
     if json_file is not None:
-        _write_json(json_file, run)
-    if not quiet and json_file != Path("-"):
+        write_json(json_file, run.report.to_json())
+    if not quiet and json_file != STDOUT:
         show_report(run.report, model, output, verbose=verbose)
     code = EXIT.get(run.report.outcome, 0)
     if run.report.outcome == Outcome.BUDGET:
@@ -138,29 +139,3 @@ def _inputs(path: Path | None) -> dict[str, np.ndarray] | None:
             return {name: stored[name] for name in stored.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UsageError(f"--verify-inputs {path} is no .npz file of arrays: {error}") from None
-
-
-def _check_writable(paths: list[Path | None]) -> None:
-    """Says that an output cannot be written before an hour of work, not after."""
-    for path in paths:
-        if path is None:
-            continue
-        if not path.absolute().parent.is_dir():
-            raise UsageError(f"cannot write {path}: the folder {path.absolute().parent} does not exist")
-        if path.is_dir():
-            raise UsageError(f"cannot write {path}: it is a folder")
-        try:
-            with tempfile.TemporaryFile(dir=path.absolute().parent):
-                pass
-        except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _write_json(path: Path, run: Run) -> None:
-    text = json.dumps(run.report.to_json(), indent=2)
-    if path == Path("-"):
-        typer.echo(text)
-        return
-    temporary = path.with_name(f".{path.name}.partial")
-    temporary.write_text(text + "\n")
-    temporary.replace(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
@@ -16,11 +15,12 @@ import typer
 from egraph_opt.cli.bisect import bisect_command
 from egraph_opt.cli.console import stdout, table
 from egraph_opt.cli.generate import generate_command
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json
 from egraph_opt.cli.record import record_command
-from egraph_opt.errors import UsageError
+from egraph_opt.errors import UsageError, meant
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.artefact import read_rules
-from egraph_opt.rewrites.library import all_rules, generated_rules
+from egraph_opt.rewrites.library import SHOWN, all_rules, generated_rules
 from egraph_opt.rewrites.prove.proof import Justified
 from egraph_opt.rewrites.validation import effective_status, proof_of, recorded
 from egraph_opt.terms.gates import Verdict, check_equation
@@ -39,18 +39,15 @@ def list_command(
     json_file: Path | None = typer.Option(None, "--json", metavar="FILE", help="Write the list; - for stdout."),
 ) -> None:
     """List the rules that ship: family, status, for which effort, what they do to rounding, and the equation."""
+    check_outputs(json_file)
     every = all_rules("thorough")
     rules = [r for r in every if family in (None, r.family)]
     if not rules:
-        raise UsageError(
-            f"there is no family {family}; the families are {', '.join(sorted({r.family for r in every}))}"
-        )
+        raise UsageError(f"there is no family {family}{meant([str(family)], {r.family for r in every})}; {SHOWN}")
     if json_file is not None:
-        text = json.dumps([_plain(r) for r in rules], indent=2)
-        if json_file == Path("-"):
-            typer.echo(text)
+        write_json(json_file, [_plain(r) for r in rules])
+        if json_file == STDOUT:
             return
-        json_file.write_text(text + "\n")
     made = table(f"{len(rules)} rules", "name", "family", "status", "effort", "rounding", "equation")
     for rule in rules:
         made.add_row(rule.name, rule.family, effective_status(rule), rule.effort, rule.float_class, rule.equation)
@@ -237,8 +234,8 @@ def _list_redundant() -> int:
 def _find(name: str, among: Sequence[Rule] = ()) -> Rule:
     found = next((r for r in among or all_rules("thorough") if r.name == name), None)
     if found is None:
-        where = "" if among else "; `egraph-opt rules list` shows them"
-        raise UsageError(f"there is no rule {name}{where}")
+        near = meant([name], [rule.name for rule in among or all_rules("thorough")])
+        raise UsageError(f"there is no rule {name}{near}" + ("" if among else f"; {SHOWN}"))
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import typer
 
 from egraph_opt.cli.console import parse_shapes, stdout, table
 from egraph_opt.cli.options import RuleFiles
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json
 from egraph_opt.onnx_io import load_model
 from egraph_opt.pipeline.report import plain
 from egraph_opt.pipeline.sizes import measured_sizes
@@ -37,6 +37,7 @@ def verify_command(
 
     With --prove both models are put into one e-graph too, and the rules of the level are applied until their outputs
     meet; exit 0 then asks for every output to have met (and no number against it)."""
+    check_outputs(json_file, apart_from=(original, candidate, *rule_files))
     rules = (*all_rules(), *read_user_rules(rule_files))
     first, second = load_model(original), load_model(candidate)
     shapes = parse_shapes("--measure-shape", measure_shape)
@@ -44,12 +45,8 @@ def verify_command(
     verdict = verify(first, second, numerics=numerics, sizes=sizes, seed=seed, time_limit=time_limit)  # type: ignore[arg-type]
     equality = prove(first, second, numerics=numerics, rules=rules) if by_rules else None  # type: ignore[arg-type]
     if json_file is not None:
-        text = json.dumps(plain(_as_json(verdict, equality)), indent=2)
-        if json_file == Path("-"):
-            typer.echo(text)
-        else:
-            json_file.write_text(text + "\n")
-    if json_file != Path("-"):
+        write_json(json_file, plain(_as_json(verdict, equality)))
+    if json_file != STDOUT:
         if equality is not None:
             _show_equality(equality, rules)
         _show_verdict(verdict, verbose=verbose)

@@ -12,6 +12,7 @@ import typer
 
 from egraph_opt.cli.console import split_names, stderr, stdout, table
 from egraph_opt.cli.options import CostModelFile, RuleFiles
+from egraph_opt.cli.output import STDOUT, check_outputs, write_json
 from egraph_opt.cli.zoo_progress import VIEWS, view
 from egraph_opt.errors import UsageError
 from egraph_opt.units import size
@@ -75,6 +76,7 @@ def zoo_command(
     error), or a --fail-on condition holds; 2: usage, also where there is no model; 130: interrupted, and what is
     finished is kept."""
     _check_words(rerun, fail_on, progress)
+    check_outputs(json_file)
     models = discover(folder, Shard.parse(shard) if shard else None)
     before = latest(_records(baseline)) if baseline else None
     with Journal(out) as journal:
@@ -87,10 +89,10 @@ def zoo_command(
     pages = write_report([out], out)
     summary = {**summarize(list(now.values())), "regressions": worse, "report": [str(page) for page in pages]}
     if json_file is not None:
-        _write(json_file, summary)
+        write_json(json_file, summary)
     if progress == "json":
         typer.echo(json.dumps({"event": "done", "summary": summary}))
-    elif json_file != Path("-"):
+    elif json_file != STDOUT:
         _show(summary, list(now.values()))
     raise typer.Exit(_exit_code(summary, fail_on))
 
@@ -103,12 +105,13 @@ def report_command(
     """Write results.csv and report.html of a run, also of one that is not finished."""
     if out is None and len(runs) > 1:
         raise UsageError("--out DIR: say where the report of several runs goes")
+    check_outputs(json_file)
     records = [record for run in runs for record in latest(_records(run)).values()]
     pages = write_report(runs, out or runs[0])
     summary = {**summarize(records), "report": [str(page) for page in pages]}
     if json_file is not None:
-        _write(json_file, summary)
-    if json_file != Path("-"):
+        write_json(json_file, summary)
+    if json_file != STDOUT:
         _show(summary, records)
 
 
@@ -152,17 +155,6 @@ def _check_words(rerun: str | None, fail_on: Sequence[str], progress: str) -> No
 def _records(run: Path) -> list[Record]:
     read_rounds(run)  # says so where there is no run
     return read_records(run)
-
-
-def _write(path: Path, summary: Mapping[str, Any]) -> None:
-    text = json.dumps(summary, indent=1)
-    if path == Path("-"):
-        typer.echo(text)
-        return
-    try:
-        path.write_text(text + "\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _show(summary: Mapping[str, Any], records: Sequence[Record]) -> None:

@@ -18,9 +18,8 @@ def write_page(comparison: Comparison, path: Path) -> list[Path]:
     Raises:
         UsageError: another suffix, or the file cannot be written.
     """
+    check_suffix(path)
     suffix = path.suffix.lower()
-    if suffix not in (".html", ".png", ".svg"):
-        raise UsageError(f"--plot {path}: the name must end with .html, .png or .svg")
     try:
         if suffix == ".html":
             path.write_text(page(comparison))
@@ -32,6 +31,12 @@ def write_page(comparison: Comparison, path: Path) -> list[Path]:
         return written
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def check_suffix(path: Path | None) -> None:
+    """UsageError if ``write_page`` would not know what to write to a file of that name."""
+    if path is not None and path.suffix.lower() not in (".html", ".png", ".svg"):
+        raise UsageError(f"--plot {path}: the name must end with .html, .png or .svg")
 
 
 def page(comparison: Comparison) -> str:

@@ -14,6 +14,8 @@ from egraph_opt.errors import UsageError
 
 INLINE_LIMIT = 1_500_000_000
 """Bytes of weights above which they go to files of external data (protobuf ends at 2 GiB)."""
+_LINKS = 40
+"""Links to links that are followed; more are a circle."""
 LARGEST_FILE = 4_000_000_000
 """Bytes of one file of external data, as far as tensors are smaller: what every file system and server takes."""
 
@@ -27,11 +29,13 @@ def save_model(
     ``<stem>-00001-of-00003.onnx.data`` and so on where one file would have more than ``largest`` bytes.
 
     Raises:
-        UsageError: the folder does not exist or cannot be written.
+        UsageError: the folder does not exist or cannot be written, or the path is that of a pipe or a device.
     """
     path = Path(path)
     if path.is_dir():
         raise UsageError(f"{path} is a folder: give a file name")
+    if is_special(path):
+        raise UsageError(f"cannot write {path}: it is no regular file")
     try:
         folder = Path(tempfile.mkdtemp(prefix=".egraph-opt-", dir=path.parent))
     except OSError as error:
@@ -54,6 +58,18 @@ def save_model(
         for leftover in folder.glob("*"):
             leftover.unlink()
         folder.rmdir()
+
+
+def is_special(path: Path) -> bool:
+    """Whether a pipe, a device or an open file (``/dev/stdout``) has that name, which must not be replaced."""
+    for _ in range(_LINKS):
+        path = path.parent.resolve() / path.name
+        if path.is_relative_to("/proc"):
+            return path.exists()
+        if not path.is_symlink():
+            break
+        path = path.parent / path.readlink()
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def weight_bytes(model: onnx_ir.Model) -> int:

@@ -15,6 +15,8 @@ from egraph_opt.ir import OpaqueType, Size, TensorType, TupleType, Type, symbol
 from egraph_opt.ops import Array, dtype_name
 from egraph_opt.ops.lowering import onnx_dtype
 
+LARGEST = 2**40
+"""The largest size that is believed: an axis of more elements is in no memory."""
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
@@ -55,8 +57,8 @@ def specialise(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) -> Non
     for name, sizes in shapes.items():
         if name not in inputs:
             raise UsageError(f"--shape {name}: the inputs are {', '.join(str(n) for n in inputs)}")
-        if any(size < 0 for size in sizes):
-            raise UsageError(f"--shape {name}: sizes are numbers from 0 up")
+        if not all(0 <= size <= LARGEST for size in sizes):
+            raise UsageError(f"--shape {name}: sizes are numbers from 0 to {LARGEST:,}")
         declared = inputs[name].shape
         if declared is not None:
             if len(declared) != len(sizes):

@@ -109,6 +109,11 @@ class Options:
         return get_cost_model(target, threads=self.threads, **more)
 
     @property
+    def memory_bytes(self) -> int:
+        """``memory_limit`` in bytes, as far as the system can count them."""
+        return int(min(self.memory_limit * 2**30, 2**62))
+
+    @property
     def shape_sets(self) -> tuple[Shapes, ...]:
         """The shapes to measure at, one mapping after the other; at least one, which may be empty."""
         given = self.measure_shapes

@@ -85,6 +85,13 @@ class Run:
         Raises:
             UsageError: an option does not fit the model.
         """
+        try:
+            return self._tried()
+        except MemoryError as error:
+            return self._original(Outcome.BUDGET, f"there is not enough memory here: {error or 'for its weights'}")
+
+    def _tried(self) -> onnx_ir.Model:
+        """What a try made that verified, or the original."""
         result = self._run()
         while self.report.outcome == Outcome.REJECTED and (found := self._refusal()):
             refused = self.report
@@ -254,7 +261,7 @@ class Run:
             if left <= 0:
                 return graph
             body = Imported(imported.model, graph, imported.opset)
-            limits = Limits(seconds=min(BODY_SECONDS, left), memory=int(self.options.memory_limit * 2**30))
+            limits = Limits(seconds=min(BODY_SECONDS, left), memory=self.options.memory_bytes)
             guard = self.options.numerics != "fast"
             try:
                 chosen = sizes_that_fit(graph, sizes)
@@ -275,7 +282,7 @@ class Run:
         seconds = SATURATION_SECONDS
         if self._limit is not None:
             seconds = min(seconds, self._limit * SHARES["saturate"])
-        limits = Limits(seconds=seconds, memory=int(self.options.memory_limit * 2**30))
+        limits = Limits(seconds=seconds, memory=self.options.memory_bytes)
         found = saturate(
             imported.graph,
             self.loaded,
@@ -370,7 +377,7 @@ class Run:
     def _only(self, imported: Imported, sizes: dict[str, int], names: Collection[str]) -> Proposer:
         """What would have been proposed with some of the rules, in a short time."""
         rules = [rule for rule in self.loaded if rule.name in names]
-        limits = Limits(seconds=BISECT_SECONDS, memory=int(self.options.memory_limit * 2**30))
+        limits = Limits(seconds=BISECT_SECONDS, memory=self.options.memory_bytes)
         guard = self.options.numerics != "fast"
         frozen = saturate(imported.graph, rules, limits, guard_cancellation=guard).frozen
         return self._proposer(imported, frozen, self._price(frozen, sizes), sizes)

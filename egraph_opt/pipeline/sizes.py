@@ -10,6 +10,7 @@ import onnx_ir
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import Node, TensorGraph, TensorType, TupleType, Type
 from egraph_opt.ir.sizes import symbols as symbols_of
+from egraph_opt.onnx_io.shapes import LARGEST
 from egraph_opt.ops import IllTyped, operator
 from egraph_opt.ops.base import concrete, concrete_type
 from egraph_opt.runtime import run_session
@@ -40,8 +41,8 @@ def measured_sizes(
             raise UsageError(f"--measure-shape {name}: the inputs with a known rank are {', '.join(types)}")
         if len(shape) != type_.rank:
             raise UsageError(f"--measure-shape {name} has {len(shape)} sizes, but the input has rank {type_.rank}")
-        if min(shape, default=0) < 0:
-            raise UsageError(f"--measure-shape {name}: sizes are numbers from 0 up")
+        if not all(0 <= size <= LARGEST for size in shape):
+            raise UsageError(f"--measure-shape {name}: sizes are numbers from 0 to {LARGEST:,}")
         for axis, (size, number) in enumerate(zip(type_.shape, shape, strict=True)):
             if isinstance(size, int):
                 if size != number:

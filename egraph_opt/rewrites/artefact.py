@@ -40,9 +40,11 @@ def read_rules(path: str | Path, *, effort: Effort = "thorough") -> tuple[Rule, 
         UsageError: the file cannot be read, or a line of it is no rule.
     """
     try:
-        return rules_from_text(Path(path).read_text(), str(path), effort=effort)
+        return rules_from_text(Path(path).read_text(encoding="utf-8"), str(path), effort=effort)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"cannot read {path}: it is no text, let alone rules as lines of JSON") from None
 
 
 def _plain(rule: Rule) -> dict[str, object]:

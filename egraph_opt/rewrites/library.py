@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from egraph_opt.errors import UsageError
+from egraph_opt.errors import UsageError, meant
 from egraph_opt.rewrites import laws
 from egraph_opt.rewrites.artefact import read_rules
 from egraph_opt.rewrites.rule import LEVELS, Effort, Numerics, Rule
 
+SHOWN = "`egraph-opt rules list` shows them"
+"""What an error says of names that do not exist."""
 GENERATED = Path(__file__).with_name("generated.jsonl")
 """What ``egraph-opt rules generate`` wrote; the proofs are recorded beside it, with those of the other rules."""
 
@@ -57,7 +59,7 @@ def select_rules(
     known = {r.name for r in rules} | {r.family for r in rules}
     unknown = sorted({*skip, *only} - known)
     if unknown:
-        raise UsageError(f"there is no rule or family called {', '.join(unknown)}; `egraph-opt rules list` shows them")
+        raise UsageError(f"there is no rule or family called {', '.join(unknown)}{meant(unknown, known)}; {SHOWN}")
     allowed = LEVELS[numerics]
     return tuple(
         r

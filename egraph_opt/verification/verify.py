@@ -120,6 +120,8 @@ class _Verification:
             ran, low, stochastic = self._run_original(old, plan)
         except UsageError as error:
             return self._verdict("unverified", f"could not be verified: {error}")
+        except MemoryError as error:
+            return self._verdict("unverified", f"could not be verified: there is not enough memory: {_line(error)}")
         except Exception as error:  # ONNX Runtime's errors have no common base class
             return self._verdict("unverified", f"could not be verified: the original does not load: {_line(error)}")
         if not ran:
