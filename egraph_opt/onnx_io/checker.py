@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 import onnx
 from google.protobuf.message import Message
 
+_LONGEST = 250
+"""Characters of a complaint; what follows are whole nodes."""
+
 
 def complaint(model: onnx.ModelProto | str, *, full: bool = False) -> str | None:
     """What ONNX's checker says of a model, or of the one in a file, in one line; ``None`` when it is content.
@@ -20,8 +23,7 @@ def complaint(model: onnx.ModelProto | str, *, full: bool = False) -> str | None
     try:
         onnx.checker.check_model(model, full_check=full)
     except Exception as error:  # ValidationError, InferenceError, and plain ValueError or RuntimeError from C++
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return (" ".join(lines) if full else lines[0] if lines else "")[:300] or type(error).__name__
+        return " ".join(str(error).split())[:_LONGEST] or type(error).__name__
     return None
 
 

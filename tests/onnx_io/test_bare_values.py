@@ -68,6 +68,17 @@ def test_the_checker_still_sees_everything_else(kind: str, tmp_path: Path) -> No
                 to_ir(given)
 
 
+def test_a_complaint_is_whole() -> None:
+    """The checker writes several lines, of which the first ends with a colon."""
+    model = _model(TENSOR("y", TensorProto.FLOAT, ["N", 300]))
+    model.graph.node.append(model.graph.node[0])
+    del model.graph.node[0]
+    said = complaint(model)
+    assert said is not None
+    assert "is not output of any previous nodes" in said
+    assert "\n" not in said
+
+
 def test_inference_still_sees_a_wrong_shape() -> None:
     model = _model(BARE["no shape"])
     model.graph.output.append(TENSOR("a", TensorProto.FLOAT, ["N", 7]))
