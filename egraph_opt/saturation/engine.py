@@ -267,7 +267,7 @@ class Engine:
             if type_ is not None:
                 shown, answered = " ".join(map(str, row)), True
                 self._pending.append(f"(set (type_{constructor(op, arity)} {shown}) {type_})")
-                if op == "Fill":
+                if op == "Fill" and attrs[2] in NUMERIC:
                     splat = self._splat_id(float(str(attrs[1])), str(attrs[2]))
                     self._pending.append(f"(set (splat_{constructor(op, arity)} {shown}) {splat})")
         self._run("\n".join(self._drain()))

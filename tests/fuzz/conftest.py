@@ -31,3 +31,10 @@ def graphs(fuzzer: ModuleType) -> ModuleType:
 def fuzz_models(fuzzer: ModuleType) -> ModuleType:
     """``bench/fuzz_models.py``, whole models."""
     return importlib.import_module("fuzz_models")
+
+
+@pytest.fixture(scope="module")
+def fuzz(fuzz_models: ModuleType) -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fuzz_models.pipeline, "Worker", fuzz_models.Here)  # the same saturation, without a process
+        yield fuzz_models

@@ -29,7 +29,8 @@ from egraph_opt.ops.source import Source
 if TYPE_CHECKING:
     import onnx_ir
 
-_LARGEST_RANGE = 1 << 20
+_LARGEST_RANGE = 16 * 2**10
+"""Bytes of a ``Range`` that is read as a constant, so that it may end up in the file; a longer one stays a node."""
 
 
 class Fill(Operator):
@@ -190,8 +191,9 @@ class RangeImporter(Importer):
         if delta == 0:
             raise Unsupported("Range with a step of 0")
         count = max(int(np.ceil((float(limit) - float(start)) / float(delta))), 0)
-        if count > _LARGEST_RANGE:
-            raise Unsupported(f"Range of {count} elements, which is too long to be a constant")
+        if count * start.itemsize > _LARGEST_RANGE:
+            long = f"Range of {count} elements, which is too long to be a constant"
+            raise Unsupported(long, TensorType(str(start.dtype), (count,)))
         if source.int_attr("stash_type", 1) != 1:
             raise Unsupported("Range with another stash_type than float32")
         first, step = wide(np.asarray(start)), wide(np.asarray(delta))
