@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,7 +66,9 @@ def write_text(path: Path, text: str) -> None:
         typer.echo(text, nl=False)
         return
     special = is_special(path)
-    target = path if special else path.with_name(f".{path.name}.partial")
+    target = (
+        path if special else path.with_name(f".{path.name}.{os.getpid()}.partial")
+    )  # another command may write it too
     try:
         target.write_text(text, encoding="utf-8")
         if not special:

@@ -128,6 +128,16 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     check_outputs(tmp_path / "r.json", None, Path("-"), apart_from=(None, Path("-")))
 
 
+def test_two_commands_may_write_one_file(tmp_path: Path) -> None:
+    """Each writes a file of its own first: the last one to finish is there, whole."""
+    text = "from egraph_opt.cli.output import write_text; from pathlib import Path; import sys\n"
+    text += "for i in range(300): write_text(Path(sys.argv[1]), sys.argv[2] * 5000)"
+    runs = [subprocess.Popen([sys.executable, "-c", text, str(tmp_path / "r"), letter]) for letter in "ab"]
+    assert [run.wait() for run in runs] == [0, 0]
+    assert (tmp_path / "r").read_text() in ("a" * 5000, "b" * 5000)
+    assert os.listdir(tmp_path) == ["r"]
+
+
 def test_a_full_stdout_is_one_sentence() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*PROGRAM, "rules", "list"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
