@@ -66,9 +66,8 @@ def write_text(path: Path, text: str) -> None:
         typer.echo(text, nl=False)
         return
     special = is_special(path)
-    target = (
-        path if special else path.with_name(f".{path.name}.{os.getpid()}.partial")
-    )  # another command may write it too
+    partial = f".{path.name}.{os.getpid()}.partial"  # another command may write the same file
+    target = path if special else path.with_name(partial)
     try:
         target.write_text(text, encoding="utf-8")
         if not special:
