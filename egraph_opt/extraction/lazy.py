@@ -103,8 +103,9 @@ def extract_lazily(
     """
     begin, waited, rounds, ended = monotonic(), 0.0, 0, Ended.PROVEN
     best: tuple[float, Selection] | None = None
+    usable = warm_start is None or forbidden is None or not forbidden[warm_start.choice[warm_start.choice >= 0]].any()
     while True:
-        best = _cheaper(egraph, costs, surcharge, best, warm_start)
+        best = _cheaper(egraph, costs, surcharge, best, warm_start if usable else None)
         found = extract(
             egraph,
             costs.seconds + surcharge,

@@ -189,7 +189,7 @@ class Proposer:
                 patience=self.prices.saved * MEASURING_SECONDS,
                 seed=self.seed,
                 forbidden=forbidden,
-                warm_start=self._start(forbidden, surcharge, best),
+                warm_start=self.frozen.selection_of_original() if best is None else best.extraction.selection,
             )
         except NoExtractionError:
             return None
@@ -199,15 +199,6 @@ class Proposer:
         if self.whole is not None:
             estimated = self.whole(graph)
         return Proposal(name, graph, found.extraction, rules, estimated, found.ended)
-
-    def _start(
-        self, forbidden: NDArray[np.bool_], surcharge: NDArray[np.float64] | float, best: Proposal | None
-    ) -> Selection | None:
-        """The cheaper of the graph as it was and ``best``, of those that use nothing that is forbidden."""
-        known = [self.frozen.selection_of_original(), *([best.extraction.selection] if best is not None else [])]
-        costs = self.prices.seconds + surcharge
-        usable = [selection for selection in known if not forbidden[_chosen(selection)].any()]
-        return min(usable, key=lambda s: selection_cost(self.frozen.egraph, costs, s), default=None)
 
 
 def _chosen(selection: Selection) -> NDArray[np.int64]:

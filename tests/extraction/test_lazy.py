@@ -176,3 +176,27 @@ def test_a_warm_start_of_known_cost_saves_looking_up_its_equals() -> None:
     assert found.extraction.cost == 2.0
     assert found.ended is Ended.PROVEN
     assert not ledger.looked_up
+
+
+def test_a_warm_start_that_uses_what_is_forbidden_is_no_answer() -> None:
+    """The start is the optimum where nothing is forbidden; then its first e-node is."""
+    other = 0
+    for seed in range(60):
+        case = random_case(seed)
+        try:
+            start = extract(case.egraph, case.ledger.true + case.surcharge, extractor="ilp").selection
+        except NoExtractionError:
+            continue
+        forbidden = np.zeros_like(case.forbidden)
+        forbidden[start.choice[start.choice >= 0][0]] = True
+        strict = Case(case.egraph, case.ledger, case.surcharge, forbidden)
+        optimum = strict.optimum()
+        if optimum < 0:
+            continue
+        case.ledger.settle(start.choice[start.choice >= 0])
+        found = strict.lazily(warm_start=start).extraction  # type: ignore[arg-type]
+        chosen = found.selection.choice[found.selection.choice >= 0]
+        assert not forbidden[chosen].any()
+        assert found.cost == pytest.approx(optimum)
+        other += 1
+    assert other > 10
