@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,15 +21,16 @@ from egraph_opt.onnx_io import Imported, import_model
 from egraph_opt.onnx_io.shapes import specialise
 from egraph_opt.ops import IllTyped
 from egraph_opt.pipeline.bodies import has_bodies, with_better_bodies
-from egraph_opt.pipeline.candidates import Proposal, Proposer
+from egraph_opt.pipeline.candidates import Proposer
 from egraph_opt.pipeline.choose import Choice, Chooser, Decision
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, Wanted, price
 from egraph_opt.pipeline.races import AtSize
-from egraph_opt.pipeline.reasons import said, why_not
+from egraph_opt.pipeline.reasons import why_not
+from egraph_opt.pipeline.recording import record_choice, record_prices, record_result, record_saturation
 from egraph_opt.pipeline.report import ModelFacts, Outcome, Refusal, Report
 from egraph_opt.pipeline.sizes import measured_sizes, observe_sizes, sizes_that_fit
-from egraph_opt.pipeline.tries import TRIES, blame, refusal
+from egraph_opt.pipeline.tries import TRIES, refusal
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 from egraph_opt.rewrites.user import read_user_rules
@@ -139,7 +140,7 @@ class Run:
         """The choice among so many candidates, and whether all of them could be written and none was refused."""
         with self._stage("extract"):
             proposals = list(proposer.proposals(candidates))
-        self._report_prices(proposer.prices, proposals)
+        record_prices(self.report, proposer.prices, proposals, lazy=self.options.lazy_costs)
         chooser = self._chooser(imported, proposer, sizes)
         with self._stage("export"):
             entries = chooser.entries(proposals)
@@ -291,16 +292,7 @@ class Run:
             guard_cancellation=self.options.numerics != "fast",
             on_progress=lambda r: self._tell("saturate", 0, 0, f"{r.nodes:,} e-nodes"),
         )
-        report = found.report
-        self.report.saturation = {
-            "reason": str(report.reason),
-            "detail": report.detail,
-            "iterations": [{"nodes": i.nodes, "seconds": i.seconds} for i in report.iterations],
-            "e-nodes": report.nodes,
-            "e-classes": report.classes,
-            "rules": {name: dataclasses.asdict(r) for name, r in report.rules.items() if r.matches},
-        }
-        self.report.rule_matches = {name: r.matches for name, r in report.rules.items() if r.matches}
+        record_saturation(self.report, found)
         return found
 
     def _sizes(self, imported: Imported) -> dict[str, int]:
@@ -327,28 +319,6 @@ class Run:
         )
         self.report.pricing = prices.origins
         return prices
-
-    def _report_prices(self, prices: Prices, proposals: Sequence[Proposal]) -> None:
-        """What was priced in the end, and how much of it was not needed."""
-        self.report.pricing = prices.origins
-        if not self.options.lazy_costs:
-            return
-        ended = {str(p.ended): 0 for p in proposals}
-        for proposal in proposals:
-            ended[str(proposal.ended)] += 1
-        self.report.lazy_costs = {
-            "wanted": prices.asked,
-            "measured": prices.asked - prices.saved,
-            "saved": prices.saved,
-            "batches": prices.batches,
-            "false bounds": len(prices.violated),
-            "extractions": ended,
-        }
-        if prices.violated:
-            self.report.notes.append(
-                f"{len(prices.violated)} operators were faster than thought possible, so all were measured"
-                f" ({prices.violated[0]}): please report this"
-            )
 
     def _proposer(self, imported: Imported, frozen: Frozen, prices: Prices, sizes: dict[str, int]) -> Proposer:
         left = EXTRACTION_SECONDS
@@ -385,37 +355,11 @@ class Run:
     # --- the end
 
     def _conclude(self, imported: Imported, proposer: Proposer, choice: Choice) -> onnx_ir.Model:
-        report = self.report
-        report.candidates = list(choice.rows)
-        report.estimated_before = proposer.original()
-        if choice.verdict is not None:
-            worst = choice.verdict.worst
-            report.verdict = {
-                "kind": choice.verdict.kind,
-                "reason": choice.verdict.reason,
-                "outputs compared": len(choice.verdict.evidence),
-                "sizes": choice.verdict.sizes,
-                "worst": dataclasses.asdict(worst) if worst else None,
-                "notes": list(choice.verdict.notes),
-                "checks": list(choice.verdict.checks),
-            }
-        if choice.races is not None:
-            report.control_spread, report.clock = choice.races.spread, choice.races.first.clock
-            report.latency_before = choice.races.first.laps[0].b10
-            report.notes += [f"the model does not run at {said(sizes)}: left out" for sizes in choice.races.skipped]
-            nearest = max(report.candidates, key=lambda row: row.ratio or 0.0)
-            report.at_sizes = nearest.at_sizes
-        report.notes += [blamed] if (blamed := blame(choice)) else []
+        self.report.estimated_before = proposer.original()
+        record_choice(self.report, choice)
         if choice.entry is None:
             return self._original(*why_not(choice, self.options))
-        row = next(r for r in choice.rows if r.name == choice.entry.row.name)
-        report.chosen, report.rules, report.estimated_after = row.name, row.rules, row.estimated
-        report.latency_after, report.speedup, report.at_sizes = row.latency, row.ratio, row.at_sizes
-        report.outcome = Outcome.OPTIMIZED
-        report.reason = choice.verdict.reason if choice.verdict else ""
-        report.after = ModelFacts.of(choice.entry.model)
-        if report.after.opset != imported.opset:
-            report.notes.append(f"the opset was raised from {imported.opset} to {report.after.opset} for a gain")
+        record_result(self.report, choice, imported.opset)
         return choice.entry.model
 
     def _original(self, outcome: Outcome, reason: str) -> onnx_ir.Model:
