@@ -136,7 +136,7 @@ def plant(draft: Draft, rule: Rule, attempts: int = 300) -> None:
             case = draw(rule, rng, 20, types)
         except (ValueError, IndexError, TypeError):
             case = None
-    if case is None:
+    if case is None or fixed.keys() & case.limits.keys():  # what is there may hold anything
         fixed, case = {}, draw(rule, rng, attempts)
     if case is None:
         raise IllTyped("no case")
@@ -144,7 +144,9 @@ def plant(draft: Draft, rule: Rule, attempts: int = 300) -> None:
     shared = set(tensor_names(rule.lhs[0])).intersection(*(tensor_names(p) for p in rule.lhs))
     weights = {*rule.constants, *(set(rule.tensors) - shared if len(rule.lhs) > 1 else ())}
     nodes = {
-        name: fixed[name] if name in fixed else draft.operand(type_, constant=name in weights)
+        name: fixed[name]
+        if name in fixed
+        else draft.operand(type_, constant=name in weights, limits=case.limits.get(name))
         for name, type_ in case.tensors.items()
     }
     for pattern in rule.lhs:

@@ -95,7 +95,7 @@ class Run:
         """What a try made that verified, or the original."""
         result = self._run()
         while self.report.outcome == Outcome.REJECTED and (found := self._refusal()):
-            refused = self.report
+            refused, decision = self.report, self.decision
             refusals = [*refused.refusals, found]
             self.left_out |= frozenset(found.left_out)
             self.read_bodies &= bool(found.left_out)
@@ -104,7 +104,7 @@ class Run:
             result = self._run()
             if self.report.outcome not in (Outcome.OPTIMIZED, Outcome.REJECTED):  # what was refused is what there was
                 notes = [*refused.notes, f"{found.said}: {self.report.reason}"]
-                self.report = dataclasses.replace(refused, notes=notes, refusals=refusals)
+                self.report, self.decision = dataclasses.replace(refused, notes=notes, refusals=refusals), decision
                 break
         return result
 
