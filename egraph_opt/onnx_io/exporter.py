@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import onnx
 import onnx_ir
@@ -57,6 +57,7 @@ def export_model(imported: Imported, graph: TensorGraph, *, provenance: bool = F
     writer.place_inputs(inputs)
     writer.place_nodes()
     outputs = writer.outputs([(v.name or "", v) for v in old.graph.outputs])
+    writer.say_shapes(outputs)
     overridable = [v for v in inputs if v.const_value is not None]
     new = writer.finish(inputs, outputs, overridable, old.graph)
     imports = dict(source.opset_imports)
@@ -149,6 +150,19 @@ class _Writer:
                 self.values[index] = self._place(index)
                 if self.provenance:
                     self._say_origin(index, self.sink.nodes[first:])
+
+    def say_shapes(self, outputs: Collection[onnx_ir.Value]) -> None:
+        """Writes down the shapes that depend on symbols, a size by the text of its formula; not of ``outputs``.
+
+        Behind a stride ONNX Runtime knows no such size. Where two values are seen to have the same, it adds them in the
+        layout of its convolutions, or inside one, and lets them share memory.
+        """
+        for index, (value, *_) in self.values.items():
+            type_ = self.graph.types[index]
+            inner = value.producer() is not None and value.shape is None and value not in outputs
+            if inner and isinstance(type_, TensorType) and not all(isinstance(size, int) for size in type_.shape):
+                value.type = onnx_ir.TensorType(onnx_dtype(type_.dtype))
+                value.shape = onnx_ir.Shape([s if isinstance(s, int) else str(s) for s in type_.shape])
 
     def _say_origin(self, index: int, made: Sequence[onnx_ir.Node]) -> None:
         origin = self.graph.origins.get(index, Origin())
