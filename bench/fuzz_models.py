@@ -55,7 +55,7 @@ SHAPES = (
 class Here:
     """Saturates in this process: a thousand models would spend their time on starting workers."""
 
-    process = SimpleNamespace(stderr=(), kill=lambda: None, wait=lambda: 0)
+    process = SimpleNamespace(kill=lambda: None, wait=lambda: 0)
 
     def begin(self, job: Job) -> BinaryIO:
         out = io.BytesIO()

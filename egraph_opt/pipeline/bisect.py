@@ -16,6 +16,7 @@ from egraph_opt.pipeline.options import OnProgress, Options
 from egraph_opt.pipeline.run import Run
 from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.subsets import smallest_set
+from egraph_opt.saturation import Worker
 from egraph_opt.saturation.regions import regions
 
 MOST_PARTS = 8
@@ -88,19 +89,21 @@ def bisect(
         return Bisection("", len(loaded), tried=1)
     asked = 0
 
-    def shows(names: Collection[str]) -> bool:
-        nonlocal asked
-        asked += 1
-        chooser.tell("bisect", asked, 0, f"{len(names)} rules")
-        return chooser.fault(names, check, first.number) is not None
+    with Worker() as worker:
 
-    suspects = next((some for some in chooser.suspects(first.entry.proposal) if shows(some)), None)
-    if suspects is None:
-        pair = Pair(chooser.imported.model, first.entry.model, first.said)
-        return Bisection(first.said, len(loaded), tried=asked + 1, again=False, pair=pair)
-    names, minimal = smallest_set(suspects, shows, lambda: time.monotonic() > end)
-    guilty = tuple(rule for rule in loaded if rule.name in names)
-    last = chooser.fault(names, check, first.number) or first
+        def shows(names: Collection[str]) -> bool:
+            nonlocal asked
+            asked += 1
+            chooser.tell("bisect", asked, 0, f"{len(names)} rules")
+            return chooser.fault(names, check, first.number, worker) is not None
+
+        suspects = next((some for some in chooser.suspects(first.entry.proposal) if shows(some)), None)
+        if suspects is None:
+            pair = Pair(chooser.imported.model, first.entry.model, first.said)
+            return Bisection(first.said, len(loaded), tried=asked + 1, again=False, pair=pair)
+        names, minimal = smallest_set(suspects, shows, lambda: time.monotonic() > end)
+        guilty = tuple(rule for rule in loaded if rule.name in names)
+        last = chooser.fault(names, check, first.number, worker) or first
     whole = Pair(chooser.imported.model, last.entry.model, last.said)
     part = next(_parts(last, guilty, chooser.imported, check, options), None)
     return Bisection(first.said, len(loaded), guilty, minimal, asked + 1, pair=part or whole, is_part=part is not None)

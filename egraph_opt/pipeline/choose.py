@@ -18,6 +18,7 @@ from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.races import AtSize, Races, race_at_sizes
 from egraph_opt.pipeline.report import Candidate, ModelFacts
 from egraph_opt.rewrites.subsets import smallest_set
+from egraph_opt.saturation import Worker
 from egraph_opt.verification import ApartError, Verdict, apart, symbols, verify
 
 Check = Callable[[onnx_ir.Model, onnx_ir.Model], str]
@@ -89,8 +90,8 @@ class Fault:
 class Chooser:
     """Knows the original, and the sizes at which it is measured and verified.
 
-    ``only`` saturates again, briefly, with some of the rules; ``estimate_at`` prices a selection at other sizes than
-    ``sizes``, at which the proposer's e-nodes have their prices.
+    ``only`` saturates again, briefly, with some of the rules, in a worker if one is given; ``estimate_at`` prices a
+    selection at other sizes than ``sizes``, at which the proposer's e-nodes have their prices.
     """
 
     imported: Imported
@@ -99,7 +100,7 @@ class Chooser:
     sizes: Mapping[str, int]
     deadline: float | None
     tell: Callable[[str, int, int, str], None]
-    only: Callable[[Collection[str]], Proposer]
+    only: Callable[[Collection[str], Worker | None], Proposer]
     estimate_at: Callable[[Mapping[str, int], Selection], AtSize]
     more_sizes: Sequence[Mapping[str, int]] = ()
 
@@ -214,13 +215,15 @@ class Chooser:
         selection = entry.proposal.extraction.selection
         return tuple(self.estimate_at(sizes, selection) for sizes in (self.sizes, *self.more_sizes))
 
-    def fault(self, names: Collection[str] | None, check: Check, limit: int = 1) -> Fault | None:
+    def fault(
+        self, names: Collection[str] | None, check: Check, limit: int = 1, worker: Worker | None = None
+    ) -> Fault | None:
         """The first graph, of those that these rules alone lead to, in which ``check`` finds fault.
 
-        ``names``: None for the graphs of all rules; ``limit``: how many graphs are looked at.
+        ``names``: None for the graphs of all rules; ``limit``: how many graphs are looked at; ``worker``: saturates.
         """
         try:
-            proposer = self.proposer if names is None else self.only(names)
+            proposer = self.proposer if names is None else self.only(names, worker)
         except BudgetError:
             return None
         for number, proposal in enumerate(proposer.proposals(limit), 1):
@@ -249,12 +252,14 @@ class Chooser:
             verdict = self.verdict(made)
             return verdict.reason if verdict.kind in ("different", "invalid") else ""
 
-        def shows(names: Collection[str]) -> bool:
-            return self.fault(names, differs, limit) is not None
+        with Worker() as worker:
 
-        for suspects in self.suspects(entry.proposal):
-            if shows(suspects):
-                return tuple(smallest_set(suspects, shows, lambda: time.monotonic() > end)[0])
+            def shows(names: Collection[str]) -> bool:
+                return self.fault(names, differs, limit, worker) is not None
+
+            for suspects in self.suspects(entry.proposal):
+                if shows(suspects):
+                    return tuple(smallest_set(suspects, shows, lambda: time.monotonic() > end)[0])
         return ()
 
 

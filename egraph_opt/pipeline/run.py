@@ -266,7 +266,7 @@ class Run:
             guard = self.options.numerics != "fast"
             try:
                 chosen = sizes_that_fit(graph, sizes)
-                frozen = saturate(graph, self.loaded, limits, guard_cancellation=guard).frozen
+                frozen = saturate(graph, self.loaded, limits, worker=worker, guard_cancellation=guard).frozen
             except (BudgetError, IllTyped):
                 return graph
             proposer = self._proposer(body, frozen, self._price(frozen, chosen), chosen)
@@ -274,7 +274,8 @@ class Run:
             better = [p for p in proposer.proposals(1) if p.estimated < proposer.original()]
             return better[0].graph if better else graph
 
-        graph, self.better_bodies = with_better_bodies(imported.graph, best)
+        with Worker() as worker:
+            graph, self.better_bodies = with_better_bodies(imported.graph, best)
         if self.better_bodies:
             self.report.notes.append(f"{self.better_bodies} subgraphs were optimized on their own")
         return dataclasses.replace(imported, graph=graph)
@@ -344,12 +345,14 @@ class Run:
             return None
         return lambda other: seconds(other) or float("inf")
 
-    def _only(self, imported: Imported, sizes: dict[str, int], names: Collection[str]) -> Proposer:
+    def _only(
+        self, imported: Imported, sizes: dict[str, int], names: Collection[str], worker: Worker | None
+    ) -> Proposer:
         """What would have been proposed with some of the rules, in a short time."""
         rules = [rule for rule in self.loaded if rule.name in names]
         limits = Limits(seconds=BISECT_SECONDS, memory=self.options.memory_bytes)
         guard = self.options.numerics != "fast"
-        frozen = saturate(imported.graph, rules, limits, guard_cancellation=guard).frozen
+        frozen = saturate(imported.graph, rules, limits, worker=worker, guard_cancellation=guard).frozen
         return self._proposer(imported, frozen, self._price(frozen, sizes), sizes)
 
     # --- the end

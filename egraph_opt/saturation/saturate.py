@@ -62,35 +62,56 @@ class Saturation:
 
 
 class Worker:
-    """A worker process that is started early, so that its imports overlap with other work."""
+    """A worker process that is started early, so that its imports overlap with other work.
+
+    It takes one job after the other; after one that it did not survive, the next gets a new process.
+    """
 
     def __init__(self) -> None:
-        self._sender: threading.Thread | None = None
+        self._start()
+
+    def _start(self) -> None:
         self.process = subprocess.Popen(
             command_of("egraph_opt.saturation.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        self._closed = False
+        self._sender: threading.Thread | None = None
+        self._said: list[bytes] = []
+        said, stderr = self._said, cast(BinaryIO, self.process.stderr)
+        self._listener = threading.Thread(target=lambda: said.extend(stderr), daemon=True)
+        self._listener.start()
 
     def begin(self, job: Job) -> BinaryIO:
         """Sends the job, without waiting for the worker to take it; the stream of the worker's answers."""
+        if self._closed:
+            self._start()
+        stdin = cast(BinaryIO, self.process.stdin)
 
         def send() -> None:
             with contextlib.suppress(OSError, ValueError):  # gone or closed: its answers say so
-                write(cast(BinaryIO, self.process.stdin), job)
+                write(stdin, job)
 
         self._sender = threading.Thread(target=send, daemon=True)
         self._sender.start()
         return cast(BinaryIO, self.process.stdout)
 
+    def last_words(self) -> str:
+        """What it wrote to stderr, once it has ended."""
+        self._listener.join(1.0)
+        return b"".join(self._said).decode(errors="replace").strip()
+
     def close(self) -> None:
         """Ends the process, if it still runs, and its pipes."""
+        self._closed = True
         with contextlib.suppress(OSError):
             self.process.kill()
         self.process.wait()
         if self._sender is not None:
             self._sender.join()  # a write ends with the reader
+        self._listener.join(1.0)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 with contextlib.suppress(OSError):
@@ -117,6 +138,7 @@ def saturate(
 
     The worker may run out of time or memory, crash or be killed: the e-graph of its last snapshot is kept, which is
     that of the last finished iteration or not much older.
+    A ``worker`` that is given is not closed, and may be given again.
     Where the graph is several graphs in one, ``sides`` holds the nodes of each: operators that share an operand are
     merged within a side, as they would be without the other.
 
@@ -125,7 +147,7 @@ def saturate(
     """
     limits = limits or Limits()
     start = time.monotonic()
-    with worker or Worker() as running:
+    with contextlib.nullcontext(worker) if worker is not None else Worker() as running:
         snapshot, iterations, reason, detail = _converse(
             running, Job(problem_of(graph, rules, sides), limits), on_progress
         )
@@ -161,6 +183,7 @@ def problem_of(graph: TensorGraph, rules: Sequence[Rule], sides: Sequence[Collec
 def _converse(
     worker: Worker, job: Job, on_progress: Callable[[IterationReport], None] | None
 ) -> tuple[Snapshot | None, list[IterationReport], StopReason, str]:
+    stdout = worker.begin(job)
     process = worker.process
     timed_out = threading.Event()
 
@@ -168,16 +191,12 @@ def _converse(
         timed_out.set()
         process.kill()
 
-    last_words: list[bytes] = []
-    listener = threading.Thread(target=lambda: last_words.extend(process.stderr or ()), daemon=True)
-    listener.start()
     timer = threading.Timer(job.limits.seconds + STARTUP, kill)
     timer.start()
     snapshot: Snapshot | None = None
     iterations: list[IterationReport] = []
     reason: StopReason | None = None
     try:
-        stdout = worker.begin(job)
         while (message := read(stdout)) is not None:
             match message:
                 case ("iteration", report, fresh):
@@ -196,14 +215,19 @@ def _converse(
                     break
                 case _:
                     raise AssertionError(f"unexpected message {message!r}")
+    except BaseException:
+        worker.close()  # what it still answers belongs to no other job
+        raise
     finally:
         timer.cancel()
     if reason is None:
         code = process.wait()
-        listener.join(1.0)
-        text = b"".join(last_words).decode(errors="replace").strip()
+        text = worker.last_words()
+        worker.close()
         reason = StopReason.TIME if timed_out.is_set() else _reason(code, text)
         return snapshot, iterations, reason, text.splitlines()[-1] if text else f"exit status {code}"
+    if reason is StopReason.MEMORY or timed_out.is_set():
+        worker.close()  # it ends, or was just killed
     return snapshot, iterations, reason, ""
 
 

@@ -1,8 +1,8 @@
 """The worker process.
 
-Reads one job, a pickle, from stdin. Writes pickles to stdout: ``("iteration",
-report, snapshot)`` for every round, where most small rounds have no snapshot, and at the end ``("done", stop reason,
-snapshot)``. The parent is the only one who ever talks to it, over pipes that it made itself.
+Reads jobs, pickles, from stdin, one after the other. Writes pickles to stdout: ``("iteration", report, snapshot)`` for
+every round, where most small rounds have no snapshot, and at the end of a job ``("done", stop reason, snapshot)``. The
+parent is the only one who ever talks to it, over pipes that it made itself.
 """
 
 from __future__ import annotations
@@ -111,13 +111,17 @@ def _is_full(limit: int | None) -> bool:
 
 
 def main() -> None:
-    """Entry point of the worker."""
+    """Entry point of the worker; it ends when the parent has no more jobs, and when the memory is full."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not reach the pipe
-    job = read(sys.stdin.buffer)
-    if job is None:  # the parent changed its mind
-        return
-    assert isinstance(job, Job)
+    while (job := read(sys.stdin.buffer)) is not None:
+        assert isinstance(job, Job)
+        if not _finishes(job, out):
+            return
+
+
+def _finishes(job: Job, out: BinaryIO) -> bool:
+    """Does one job, if the memory suffices for it."""
     if job.limits.memory is not None:
         with contextlib.suppress(ImportError, ValueError, OSError):
             import resource
@@ -130,3 +134,5 @@ def main() -> None:
         if not (isinstance(error, MemoryError) or _is_full(job.limits.memory)):
             raise
         write(out, ("done", StopReason.MEMORY, None))
+        return False
+    return True

@@ -73,10 +73,45 @@ def test_a_worker_that_cannot_start(tools: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_no_process_is_left_behind(tools: Any) -> None:
-    worker = Worker()
-    saturate(tools.chain(3), EXPLODING, worker=worker)
+    with Worker() as worker:
+        saturate(tools.chain(3), EXPLODING, worker=worker)
     assert worker.process.poll() is not None
     assert all(s is None or s.closed for s in (worker.process.stdin, worker.process.stdout, worker.process.stderr))
+
+
+def test_a_worker_takes_one_job_after_the_other(tools: Any) -> None:
+    with Worker() as worker:
+        first, other, again = (saturate(tools.chain(n), EXPLODING, worker=worker) for n in (5, 3, 5))
+        assert worker.process.poll() is None
+    alone = saturate(tools.chain(5), EXPLODING)
+    assert first.frozen.enodes == again.frozen.enodes == alone.frozen.enodes
+    assert first.frozen.fired == again.frozen.fired == alone.frozen.fired
+    assert other.report.nodes < first.report.nodes
+
+
+@pytest.mark.parametrize("end", ["killed", "memory", "interrupted"])
+def test_after_a_job_that_it_did_not_survive_the_next_gets_a_process_of_its_own(end: str, tools: Any) -> None:
+    def shoot(_: IterationReport) -> None:
+        if end == "interrupted":
+            raise KeyboardInterrupt
+        os.kill(worker.process.pid, signal.SIGKILL)
+
+    with Worker() as worker:
+        first = worker.process
+        if end == "interrupted":
+            with pytest.raises(KeyboardInterrupt):
+                saturate(tools.chain(60), EXPLODING, FOREVER, worker=worker, on_progress=shoot)
+        elif end == "killed":
+            killed = saturate(tools.chain(60), EXPLODING, FOREVER, worker=worker, on_progress=shoot)
+            assert killed.report.reason == StopReason.KILLED
+        else:
+            with pytest.raises(BudgetError, match="memory"):
+                saturate(tools.chain(2000), EXPLODING, Limits(memory=2**20), worker=worker)
+        assert first.poll() is not None
+        found = saturate(tools.chain(4), EXPLODING, worker=worker)
+        assert found.report.reason == StopReason.SATURATED
+        assert worker.process is not first
+    assert worker.process.poll() is not None
 
 
 def _many_relus(tools: Any) -> Any:
