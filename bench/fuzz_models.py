@@ -63,6 +63,9 @@ class Here:
         out.seek(0)
         return out
 
+    def close(self) -> None:
+        return None
+
     def __enter__(self) -> Here:
         return self
 
