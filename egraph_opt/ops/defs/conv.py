@@ -141,7 +141,8 @@ class Conv(Operator):
 class FusedConv(Conv):
     """A convolution and the activation that ONNX Runtime runs inside its kernel; written to ONNX as the two nodes.
 
-    ``activation`` is the operator's name and ``parameters`` its attributes.
+    ``activation`` is the operator's name and ``parameters`` its attributes. ``HardSwish`` is written as x times its
+    ``HardSigmoid``: ONNX Runtime takes these for one as well, and they need no newer opset.
     """
 
     name = "FusedConv"
@@ -177,22 +178,30 @@ class FusedConv(Conv):
         return activation and Sample((*inner.attrs, name, activation.attrs), inner.types)
 
     def to_onnx(self, low: Lowering) -> onnx_ir.Value:
-        activation, parameters = low.attrs[4:]
-        assert isinstance(parameters, tuple)
+        activation, parameters = _written(low.attrs)
         inner = Lowering(low.sink, low.attrs[:4], low.inputs, low.operand_types, low.type)
-        outer = Lowering(low.sink, parameters, (super().to_onnx(inner),), (low.type,), low.type)
-        result = operator(str(activation)).to_onnx(outer)
+        convolved = super().to_onnx(inner)
+        outer = Lowering(low.sink, parameters, (convolved,), (low.type,), low.type)
+        result = operator(activation).to_onnx(outer)
         assert not isinstance(result, tuple)
-        return result
+        return low.op("Mul", (convolved, result)) if low.attrs[4] == "HardSwish" else result
 
     def opset(self, attrs: Attrs, types: Types) -> int:
-        activation, parameters = attrs[4:]
-        assert isinstance(parameters, tuple)
+        activation, parameters = _written(attrs)
         inner = operator("Conv").opset(attrs[:4], types)
-        return max(inner, operator(str(activation)).opset(parameters, types[:1]))
+        return max(inner, operator(activation).opset(parameters, types[:1]))
 
 
-FUSED_ACTIVATIONS = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip")
+def _written(attrs: Attrs) -> tuple[str, Attrs]:
+    """The operator, and its attributes, that follows the convolution in ONNX."""
+    activation, parameters = attrs[4:]
+    assert isinstance(parameters, tuple)
+    return (
+        ("HardSigmoid", (float(np.float32(1 / 6)), 0.5)) if activation == "HardSwish" else (str(activation), parameters)
+    )
+
+
+FUSED_ACTIVATIONS = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Clip", "HardSwish")
 
 
 def written_kernel(low: Lowering) -> tuple[int, ...] | None:

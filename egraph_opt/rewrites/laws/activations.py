@@ -79,13 +79,14 @@ def _fused() -> tuple[Rule, ...]:
         "LeakyRelu": (", alpha=p", "(p,)"),
         "HardSigmoid": (", alpha=p, beta=q", "(p, q)"),
         "Clip": (", min=p, max=q", "(p, q)"),
+        "HardSwish": ("", "()"),
     }
     return tuple(
         rule(
             f"conv{'-bias' if bias else ''}-{name.lower()}",
             f"{name}(Conv(x, w{bias}, **c){attrs})",
             f"FusedConv(x, w{bias}, **c, activation='{name}', parameters={parameters})",
-            float_class="exact",
+            float_class="reassociate" if name == "HardSwish" else "exact",  # it is written as a product
             status="definition",
             family="fused-conv",
             source="definition of FusedConv",

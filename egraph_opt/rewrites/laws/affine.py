@@ -84,6 +84,69 @@ def _convolution() -> tuple[Rule, ...]:
     )
 
 
+def _transposed() -> tuple[Rule, ...]:
+    """With x (N, C, ...), w (C, M/g, ...): as behind a convolution, filters of one group along axis 1."""
+    grouped = "(c_group, size(w, 0) // c_group) + shape(w)[1:]"
+    factors = "per_group(s, out, c_group)"
+    weights = f"Reshape(Mul(Reshape(w, shape={grouped}), Reshape(s, shape={factors})), shape=shape(w))"
+    row = "Reshape(s, shape=along(s, out, 1))"
+    same = ("rank(out) == rank(x)", "size(out, 1) == size(w, 1) * c_group")
+    full = (  # no place of the result is out of reach of every input: there an infinite factor would meet a zero
+        "c_dilations == (1,) * (rank(x) - 2)",
+        "c_output_padding == (0,) * (rank(x) - 2)",
+        "min(minus(shape(w)[2:], c_strides)) >= 0",
+    )
+    made = (
+        ("scale", "Mul(ConvTranspose(x, w, **c), s)", f"ConvTranspose(x, {weights}, **c)", "ws"),
+        (
+            "bias-scale",
+            "Mul(ConvTranspose(x, w, b, **c), s)",
+            f"ConvTranspose(x, {weights}, Mul(b, {row}), **c)",
+            "wsb",
+        ),
+        (
+            "offset",
+            "Add(ConvTranspose(x, w, **c), s)",
+            f"ConvTranspose(x, w, Expand({row}, shape=(size(w, 1) * c_group,)), **c)",
+            "s",
+        ),
+        ("bias-offset", "Add(ConvTranspose(x, w, b, **c), s)", f"ConvTranspose(x, w, Add(b, {row}), **c)", "sb"),
+    )
+    return tuple(
+        _fold(
+            f"conv-transpose-{name}",
+            lhs,
+            rhs,
+            *same,
+            *(full if name == "scale" else ()),
+            *(f"const({n})" for n in constants),
+        )
+        for name, lhs, rhs, constants in made
+    )
+
+
+def _depthwise() -> tuple[Rule, ...]:
+    """One factor and one term for a whole image, as a convolution of each channel by itself: ONNX Runtime has a kernel
+    for that in the layout of its convolutions, and none for sums and products with a number."""
+    channels = "(size(x, 1),)"
+    kernel = f"Expand(Reshape(s, shape=(1,) * rank(x)), shape=column({channels}, rank(x)))"
+    ones, none = "(1,) * (rank(x) - 2)", "(0,) * (2 * (rank(x) - 2))"
+    return (
+        rule(
+            "affine-depthwise",
+            "Add(Mul(x, s), t)",
+            f"Conv(x, {kernel}, Expand(Reshape(t, shape=(1,)), shape={channels}),"
+            f" strides={ones}, pads={none}, dilations={ones}, group=size(x, 1))",
+            "rank(x) >= 3",
+            "number(size(x, 1))",
+            "size(x, 1) > 1",
+            "shape(out) == shape(x)",
+            *(f"{condition}({n}){value}" for n in "st" for condition, value in (("const", ""), ("elements", " == 1"))),
+            family="affine-depthwise",
+        ),
+    )
+
+
 def _product() -> tuple[Rule, ...]:
     """With w (K, N): a factor or term s that varies along the last axis alone."""
     flat = "rank(w) == 2"
@@ -168,4 +231,4 @@ def _fold(name: str, lhs: str, rhs: str, *when: str) -> Rule:
     return rule(name, lhs, rhs, *when, float_class=_CLASS, family="affine")
 
 
-RULES = (*_batch_normalization(), *_convolution(), *_product())
+RULES = (*_batch_normalization(), *_convolution(), *_transposed(), *_depthwise(), *_product())

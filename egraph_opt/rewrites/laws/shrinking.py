@@ -47,6 +47,15 @@ def _common() -> tuple[Rule, ...]:
     same = ("shape(w) == shape(v)", "rank(w) == 2")
     made += [
         rule(
+            "gate-plus-one",
+            "Add(x, Mul(x, s))",
+            "Mul(x, Add(s, 1))",
+            "fits(s, x)",
+            "shape(s) != shape(x)",
+            float_class="overflow-risk",
+            family="common-factor",
+        ),
+        rule(
             "factors-difference",
             "Sub(Mul(x, z), Mul(y, z))",
             "Mul(Sub(x, y), z)",
@@ -156,7 +165,6 @@ def _pointwise() -> tuple[Rule, ...]:
             *(f"const({n})" for n in "bc" if n in first + second),
             float_class="overflow-risk",
             family="pointwise-chain",
-            effort="thorough",  # products of weights bring in all rules of matrices
         )
         for name, (first, second, joined) in biases.items()
     )
