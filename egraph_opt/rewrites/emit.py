@@ -3,10 +3,15 @@
 An e-node is a constructor call: one constructor per operator and number of operands, attributes first as i64 (numbers
 as they are, anything else as an id), tensors last, all of one sort ``T``. What egglog cannot compute (conditions on
 shapes, attributes of the result) is asked of Python: a rule first records each match in a relation ``match_<k>``, then
-the attributes and types that it found in a relation ``ask_<k>``; Python answers each distinct question once in the
-relation ``ok_<k>``, and the rule proper joins matches and answers. The left side alone decides where it matches: were
-types looked up in the same query, egglog would start from these, which are few, and try all pairs of classes that have
-them.
+puts the attributes and types that it found into a mailbox; Python answers each distinct question once in the relation
+``ok_<k>``, and the rule proper joins matches and answers. The left side alone decides where it matches: were types
+looked up in the same query, egglog would start from these, which are few, and try all pairs of classes that have them.
+
+Types are asked for in the same way: an e-node whose operands have types is recorded in ``untyped_<operator>`` until
+the type of its signature, that is, of its attributes and the types of its operands, is known.
+
+A mailbox ``mail_<n>`` holds questions of ``n`` numbers, after the number of who asks. It is cleared once it was read,
+so that it costs what is new in it, however large the e-graph is.
 
 A rule does not unite classes itself. It builds its right-hand side and *claims* equality; ``unite`` makes a claim
 true only when both sides have the same type, so that a rewrite whose result is of another shape (a constant that
@@ -21,7 +26,7 @@ again and again inside itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from egraph_opt.ir import AttrValue, Interner, TensorType
@@ -49,7 +54,7 @@ PRELUDE = """
 (relation is_numeric (T))
 (relation is_any (T))
 (relation claim (T T i64))
-(ruleset match) (ruleset ask) (ruleset apply) (ruleset types) (ruleset unite)
+(ruleset match) (ruleset ask) (ruleset apply) (ruleset types) (ruleset unite) (ruleset clear)
 (rule ((= t (type e)) (dtype_float t)) ((is_float e)) :ruleset types)
 (rule ((= t (type e)) (dtype_numeric t)) ((is_numeric e)) :ruleset types)
 (rule ((= t (type e)) (dtype_any t)) ((is_any e)) :ruleset types)
@@ -66,6 +71,11 @@ class Question:
     attributes: tuple[tuple[str, bool], ...]  # name, and whether it is an id of the value table
     tensors: tuple[str, ...]
     wanted: tuple[tuple[str, bool], ...]  # expression, and whether the answer is an id
+
+    @property
+    def length(self) -> int:
+        """How many arguments it has."""
+        return len(self.attributes) + len(self.tensors)
 
     def answer(self, arguments: Sequence[int], ids: Interner, types: Sequence[object]) -> tuple[int, ...] | None:
         """The computed attributes, or ``None`` when the rule does not apply."""
@@ -136,32 +146,51 @@ def constructor(op: str, arity: int) -> str:
     return f"{op}_{arity}"
 
 
-def declare(constructors: Sequence[Constructor]) -> str:
-    """Declarations and typing rules of constructors; the type function of each is filled in by Python."""
-    return "\n".join(line for op, arity in constructors for line in _declare(op, arity))
+def mailbox(length: int) -> str:
+    """Name of the mailbox of questions of ``length`` numbers."""
+    return f"mail_{length}"
 
 
-def _declare(op: str, arity: int) -> Iterator[str]:
+def declare_mailbox(length: int) -> str:
+    """A mailbox, and the rule that clears it."""
+    name, a = mailbox(length), " ".join(f"a{i}" for i in range(length + 1))
+    return (
+        f"(relation {name} ({' '.join(['i64'] * (length + 1))}))\n"
+        f'(rule (({name} {a})) ((delete ({name} {a}))) :ruleset clear :name "{name}")'
+    )
+
+
+def declare(numbered: Iterable[tuple[int, Constructor]]) -> str:
+    """Declarations and typing rules of constructors, which ask under their numbers; the type function of each is filled
+    in by Python. Their mailboxes must have been declared."""
+    return "\n".join(line for number, (op, arity) in numbered for line in _declare(number, op, arity))
+
+
+def _declare(number: int, op: str, arity: int) -> Iterator[str]:
     name, params = constructor(op, arity), len(operator(op).params)
     a = " ".join(f"a{i}" for i in range(params))
     x = " ".join(f"x{i}" for i in range(arity))
     t = " ".join(f"t{i}" for i in range(arity))
     typed = " ".join(f"(= t{i} (type x{i}))" for i in range(arity))
     numbers = " ".join(["i64"] * (params + arity))
+    enode, untyped, mail = f"(= e ({name} {a} {x}))", f"(untyped_{name} e {a} {t})", mailbox(params + arity)
     yield f"(constructor {name} ({' '.join(['i64'] * params + ['T'] * arity)}) T)"
-    yield f"(relation sig_{name} ({numbers}))"
+    yield f"(relation untyped_{name} (T {numbers}))"
     yield f"(function type_{name} ({numbers}) i64 :no-merge)"
-    yield f"(rule ((= e ({name} {a} {x})) {typed}) ((sig_{name} {a} {t})) :ruleset types)"
-    yield (f"(rule ((= e ({name} {a} {x})) {typed} (= t (type_{name} {a} {t}))) ((set (type e) t)) :ruleset types)")
+    yield f'(rule ({enode} {typed}) ({untyped} ({mail} {number} {a} {t})) :ruleset types :name "{name} untyped")'
+    yield (
+        f"(rule ({untyped} (= t (type_{name} {a} {t}))) ((set (type e) t) (delete {untyped}))"
+        f' :ruleset types :name "{name} typed")'
+    )
     constant = " ".join(f"(is_const x{i})" for i in range(arity))
-    yield f"(rule ((= e ({name} {a} {x})) {constant}) ((is_const e)) :ruleset types)"
+    yield f'(rule ({enode} {constant}) ((is_const e)) :ruleset types :name "{name} constant")'
     if arity == 1 and op in SPREADS:
-        yield f"(rule ((= e ({name} {a} {x})) (= s (splat x0))) ((set (splat e) s)) :ruleset types)"
+        yield f'(rule ({enode} (= s (splat x0))) ((set (splat e) s)) :ruleset types :name "{name} splat")'
     for i in range(arity):
-        yield f"(rule ((= e ({name} {a} {x})) (dynamic x{i})) ((dynamic e)) :ruleset types)"
+        yield f'(rule ({enode} (dynamic x{i})) ((dynamic e)) :ruleset types :name "{name} dynamic {i}")'
     if arity == 0:
         yield f"(function splat_{name} ({numbers}) i64 :no-merge)"
-        yield f"(rule ((= e ({name} {a})) (= s (splat_{name} {a}))) ((set (splat e) s)) :ruleset types)"
+        yield f'(rule ({enode} (= s (splat_{name} {a}))) ((set (splat e) s)) :ruleset types :name "{name} splat")'
 
 
 class _Emitter:
@@ -197,16 +226,15 @@ class _Emitter:
         match = f"(match_{k} {' '.join(columns)})"
         arguments = [f"a_{n}" for n, _ in asked.attributes] + [f"ty_{n}" for n in asked.tensors]
         typed = " ".join(f"(= ty_{n} (type {'e0' if n == 'out' else f'v_{n}'}))" for n in asked.tensors)
-        ask, got = f"(ask_{k} {' '.join(arguments)})", [f"d{i}" for i in range(len(asked.wanted))]
+        mail, got = f"({mailbox(asked.length)} {k} {' '.join(arguments)})", [f"d{i}" for i in range(len(asked.wanted))]
         ok = f"(ok_{k} {' '.join(arguments + got)})"
         find = (
             f"(relation match_{k} ({' '.join(columns.values())}))\n"
             f'(rule ({" ".join(self.facts)}) ({match}) :ruleset match :name "{rule.name}?")'
         )
         act = (
-            f"(relation ask_{k} ({' '.join(['i64'] * len(arguments))}))\n"
             f"(relation ok_{k} ({' '.join(['i64'] * len(arguments + got))}))\n"
-            f'(rule ({match} {typed}) ({ask}) :ruleset ask :name "{rule.name}?ask")\n'
+            f'(rule ({match} {typed}) ({mail}) :ruleset ask :name "{rule.name}?ask")\n'
             f'(rule ({match} {typed} {ok}) ({self._actions()}) :ruleset apply :name "{rule.name}")'
         )
         return find, act

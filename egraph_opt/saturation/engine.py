@@ -14,6 +14,7 @@ from egraph_opt.rewrites import Constructor, Question, Rule, constructor, declar
 from egraph_opt.rewrites.emit import PRELUDE, Emitted, declare_literal
 from egraph_opt.rewrites.relevant import constructors
 from egraph_opt.saturation.bindings import bindings
+from egraph_opt.saturation.mail import Mailboxes
 from egraph_opt.saturation.merge import Merge, find_merges
 from egraph_opt.saturation.problem import Problem
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
@@ -68,16 +69,17 @@ class Engine:
         problem = self.problem
         plain = [rule for rule in problem.rules if len(rule.lhs) == 1]
         self.rules = tuple(plain) + tuple(rule for rule in problem.rules if len(rule.lhs) > 1)
-        self.questions: dict[str, Question] = {}
+        self.questions: dict[int, Question] = {}
         self.literals = Interner()
         self.constructors: list[Constructor] = []
         self._asleep = dict(enumerate(_Needs.of(rule, self.literals) for rule in plain))
         self._linked: set[Link] = set()
         self._unmatched: dict[str, Emitted] = {}
         self._met: set[int] = set()  # literals that some constant equals
-        self._seen: dict[str, set[tuple[int, ...]]] = {}
+        self._mail = Mailboxes(self.egraph)
         self._pending: list[str] = []
         self._reports: list[bindings.RunReport] = []
+        self._counted: dict[str, int] | None = None
         self._merged: set[tuple[int, ...]] = set()
         self._extra = len(problem.nodes)
         self.sizes: list[int] = [len(problem.nodes)]
@@ -96,8 +98,10 @@ class Engine:
 
     def _declare(self, wanted: Iterable[Constructor]) -> None:
         new = sorted(set(wanted) - set(self.constructors))
+        known = len(self.constructors)
         self.constructors += new
-        self._run(declare(new))
+        self._mail.open(len(operator(op).params) + arity for op, arity in new)
+        self._run(declare((~number, each) for number, each in enumerate(new, known)))
 
     def _add(self) -> None:
         lines: list[str] = []
@@ -200,7 +204,8 @@ class Engine:
             emitted = self._unmatched.pop(name)
             assert emitted.question is not None
             self._declare(emitted.makes)
-            self.questions[f"ask_{emitted.question.number}"] = emitted.question
+            self._mail.open([emitted.question.length])
+            self.questions[emitted.question.number] = emitted.question
             self._pending.append(emitted.act)
         self._run("\n".join(self._drain()))
 
@@ -215,7 +220,7 @@ class Engine:
         self._wake()
         if self._rules("match"):
             self._complete()
-        if self._run("(run-schedule (run ask))"):
+        if self._run("(run-schedule (run ask))", report=True):
             self._answer_rules()
         changed = self._rules("apply")
         merges = self._merge() if merge else {}
@@ -225,9 +230,9 @@ class Engine:
     def _rules(self, name: str) -> bool:
         """One round of rules; when the e-graph is large or grows fast, those with very many matches sit it out."""
         if not self._damped:
-            return self._run(f"(run-schedule (run {name}))")
+            return self._run(f"(run-schedule (run {name}))", report=True)
         calm = f"(let-scheduler calm (back-off :match-limit {MATCH_LIMIT} :ban-length 2))"
-        return self._run(f"(run-schedule {calm} (run-with calm {name}))")
+        return self._run(f"(run-schedule {calm} (run-with calm {name}))", report=True)
 
     def _settle(self) -> None:
         """Types every new e-node, makes claims true, and repeats until both are done."""
@@ -237,30 +242,17 @@ class Engine:
             if not self._run("(run-schedule (saturate unite))"):
                 return
 
-    def _new_rows(self, names: Iterable[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """Rows, all of them numbers, that these relations did not have before. Such relations only grow."""
-        sizes = self._sizes()
-        grown = [name for name in names if sizes[name] > len(self._seen.setdefault(name, set()))]
-        functions = self.egraph.freeze().functions if grown else {}
-        for name in grown:
-            rows = {tuple(map(self.egraph.value_to_i64, row.inputs)) for row in functions[name].rows}
-            for row in sorted(rows - self._seen[name]):
-                yield name, row
-            self._seen[name] = rows
-
     def _answer_rules(self) -> None:
-        for name, row in self._new_rows(self.questions):
-            question = self.questions[name]
-            answered = question.answer(row, self.ids, self.types.values)
+        for number, row in self._mail.read():
+            answered = self.questions[number].answer(row, self.ids, self.types.values)
             if answered is not None:
-                self._pending.append(f"(ok_{question.number} {' '.join(map(str, row + answered))})")
+                self._pending.append(f"(ok_{number} {' '.join(map(str, row + answered))})")
         self._run("\n".join(self._drain()))
 
     def _answer_types(self) -> bool:
-        declared = {f"sig_{constructor(op, arity)}": (op, arity) for op, arity in self.constructors}
         answered = False
-        for name, row in self._new_rows(declared):
-            op, arity = declared[name]
+        for number, row in self._mail.read():
+            op, arity = self.constructors[~number]
             params = operator(op).params
             attrs = tuple(v if p.kind == "int" else self.ids[v] for p, v in zip(params, row, strict=False))
             type_ = self._infer(op, attrs, [self.types[t] for t in row[len(params) :]])
@@ -316,19 +308,25 @@ class Engine:
         ]
         return lines
 
-    def _run(self, text: str) -> bool:
-        updated = False
-        for output in self.egraph.parse_and_run_program(text) if text else ():
+    def _run(self, text: str, *, report: bool = False) -> bool:
+        """Whether a schedule changed anything; ``report`` keeps what it says of its rules."""
+        if not text:
+            return False
+        updated, self._counted = False, None
+        for output in self.egraph.parse_and_run_program(text):
             if isinstance(output, bindings.RunScheduleOutput):
                 updated |= output.report.updated
-                self._reports.append(output.report)
+                if report:
+                    self._reports.append(output.report)
         return updated
 
     def _sizes(self) -> dict[str, int]:
-        """Rows of each table."""
-        (output,) = self.egraph.parse_and_run_program("(print-size)")
-        assert isinstance(output, bindings.PrintAllFunctionsSize)
-        return dict(output.sizes)
+        """Rows of each table, counted once after each change."""
+        if self._counted is None:
+            (output,) = self.egraph.parse_and_run_program("(print-size)")
+            assert isinstance(output, bindings.PrintAllFunctionsSize)
+            self._counted = dict(output.sizes)
+        return self._counted
 
     def _drain(self) -> list[str]:
         pending, self._pending = self._pending, []

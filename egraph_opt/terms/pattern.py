@@ -144,7 +144,10 @@ def walk(pattern: Pattern) -> Iterator[Pattern]:
     """The pattern and everything in it, operands first."""
     if isinstance(pattern, App):
         for operand in pattern.operands:
-            yield from walk(operand)
+            if isinstance(operand, App):
+                yield from walk(operand)
+            else:
+                yield operand
     yield pattern
 
 
