@@ -40,4 +40,4 @@ def test_a_mailbox_may_be_opened_twice() -> None:
     egraph, boxes = _opened(1)
     boxes.open([1, 3])
     egraph.parse_and_run_program("(mail_1 1 10) (mail_3 1 1 2 3)")
-    assert boxes.read() == [(1, (10,)), (1, (1, 2, 3))]
+    assert boxes.read() == [(1, (1, 2, 3)), (1, (10,))]
