@@ -33,6 +33,9 @@ def optimize_command(
     extractor: str = typer.Option(
         "ilp", help=f"How the cheapest graph is picked: {', '.join(e.name for e in extractors())}."
     ),
+    layout: str = typer.Option(
+        "joint", help="cuda: how layouts are picked: joint (with the graph), sequential, layout, substitutions."
+    ),
     numerics: str = typer.Option("standard", help="What rewrites may do to rounding: exact, standard, fast."),
     effort: str = typer.Option(
         "standard", help="Which rules load: standard; thorough (also those that enlarge the e-graph: small models)."
@@ -67,6 +70,7 @@ def optimize_command(
     options = Options(
         target=target,
         extractor=extractor,
+        layout=layout,  # type: ignore[arg-type]
         numerics=numerics,  # type: ignore[arg-type]
         effort=effort,  # type: ignore[arg-type]
         shapes=parse_shapes("--shape", shape),

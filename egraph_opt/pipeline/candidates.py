@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from egraph_opt.egraph import Selection, selection_cost
 from egraph_opt.extraction import Ended, Extraction, NoExtractionError, Status, extract_lazily
 from egraph_opt.ir import TensorGraph
+from egraph_opt.pipeline.layouts import Layouts
 from egraph_opt.pipeline.pricing import LEAVES, Prices
 from egraph_opt.rewrites import Rule
+from egraph_opt.runtime import Orders
 from egraph_opt.saturation import Frozen, rebuild
+from egraph_opt.saturation.rebuild import rebuild_places
 
 NODE_SECONDS = 2e-6
 """What the ``fewest-nodes`` candidate charges for each node on top of its price: launches, caches, memory traffic."""
@@ -39,7 +43,8 @@ MOST_FAMILIES = 2
 class Proposal:
     """A graph, how it was extracted, the rules behind it, and its estimated seconds (all prices, no surcharges).
 
-    ``ended``: why no further operator was priced for it.
+    ``ended``: why no further operator was priced for it. ``orders``: how its values are to lie, by node, where the
+    target lays them out.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Proposal:
     rules: dict[str, int]
     estimated: float
     ended: Ended = Ended.PROVEN
+    orders: Orders | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class Proposer:
         lighter: whether the graph as it was read is a candidate itself, because the model has nodes that it has not.
         whole: seconds of a whole graph, where the cost model can tell; the sum of the prices of its operators is
             then only what guides the search.
+        layouts: extracts graphs with their layouts, where the target lays values out.
         opset: opset of the model; e-nodes that need a newer one are only used where ``newer_opset`` allows it.
     """
 
@@ -70,12 +77,20 @@ class Proposer:
     seed: int
     time_limit: float
     lighter: bool = False
-    whole: Callable[[TensorGraph], float] | None = None
+    whole: Callable[[TensorGraph, Sequence[Orders | None]], float] | None = None
+    layouts: Layouts | None = None
+
+    @cached_property
+    def original_orders(self) -> Orders | None:
+        """How the values of the graph as it was are to lie, by node, where the target lays them out."""
+        if self.layouts is None:
+            return None
+        return self.layouts.lay_original(self.prices, extractor=self.extractor, time_limit=self.time_limit)
 
     def original(self) -> float:
         """Estimated seconds of the graph as it was."""
         if self.whole is not None:
-            return self.whole(self.frozen.graph)
+            return self.whole(self.frozen.graph, self._offered(self.original_orders))
         return float(self.prices.seconds[self.frozen.original_enodes()].sum())
 
     def proposals(self, limit: int) -> Iterator[Proposal]:
@@ -179,9 +194,9 @@ class Proposer:
         surcharge: NDArray[np.float64] | float = 0.0,
         best: Proposal | None = None,
     ) -> Proposal | None:
+        extract = partial(extract_lazily, self.frozen.egraph) if self.layouts is None else self.layouts.extract
         try:
-            found = extract_lazily(
-                self.frozen.egraph,
+            found = extract(
                 self.prices,
                 surcharge=surcharge,
                 extractor=self.extractor,
@@ -193,12 +208,21 @@ class Proposer:
             )
         except NoExtractionError:
             return None
+        found, orders = found if isinstance(found, tuple) else (found, None)
         selection = found.extraction.selection
-        graph, rules = rebuild(self.frozen, selection), self.frozen.rules_behind(selection)
+        graph, places = rebuild_places(self.frozen, selection)
+        rules = self.frozen.rules_behind(selection)
+        orders = None if orders is None else {places[cls]: order for cls, order in orders.items()}
         estimated = selection_cost(self.frozen.egraph, self.prices.seconds, selection)
         if self.whole is not None:
-            estimated = self.whole(graph)
-        return Proposal(name, graph, found.extraction, rules, estimated, found.ended)
+            estimated = self.whole(graph, self._offered(orders))
+        return Proposal(name, graph, found.extraction, rules, estimated, found.ended, orders)
+
+    def _offered(self, orders: Orders | None) -> Sequence[Orders | None]:
+        """The orders that are priced: those of the rule of thumb too, unless nothing is to be laid out."""
+        if self.layouts is None:
+            return (None,)
+        return (orders,) if self.layouts.strategy == "substitutions" else (None, orders)
 
 
 def _chosen(selection: Selection) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from egraph_opt.errors import UsageError
 from egraph_opt.extraction import get_extractor
+from egraph_opt.pipeline.layouts import Strategy
 from egraph_opt.rewrites import Effort, Numerics
 from egraph_opt.rewrites.user import read_user_rules
 from egraph_opt.runtime import CostModel, get_cost_model
@@ -29,6 +30,8 @@ class Options:
         target: whose costs count: ``ort-cpu`` (measured here), ``analytic`` or ``analytic:h100`` (formulas),
             ``cuda`` (this machine's GPU) or ``cuda:h100`` (shipped measurements).
         extractor: how the cheapest graph is picked.
+        layout: where values may lie in several orders (``cuda``): graph and layouts at once (``joint``), or for
+            comparison only one after the other, only layouts, or only the graph: see ``pipeline.layouts``.
         numerics: which rules may load: ``exact``, ``standard`` or ``fast``.
         effort: ``standard``, or ``thorough``: also rules that enlarge the e-graph, for small models or much time.
         shapes: inputs whose shape becomes fixed in the result.
@@ -52,6 +55,7 @@ class Options:
 
     target: str = "ort-cpu"
     extractor: str = "ilp"
+    layout: Strategy = "joint"
     numerics: Numerics = "standard"
     effort: Effort = "standard"
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
@@ -81,6 +85,8 @@ class Options:
             raise UsageError(f"--numerics {self.numerics}: choose one of {', '.join(get_args(Numerics))}")
         if self.effort not in get_args(Effort):
             raise UsageError(f"--effort {self.effort}: choose one of {', '.join(get_args(Effort))}")
+        if self.layout not in get_args(Strategy):
+            raise UsageError(f"--layout {self.layout}: choose one of {', '.join(get_args(Strategy))}")
         get_extractor(self.extractor)
         if self.threads < 1:
             raise UsageError("--threads must be 1 or more")

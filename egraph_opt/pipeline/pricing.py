@@ -41,7 +41,7 @@ class Wanted:
     def of(frozen: Frozen, sizes: Mapping[str, int]) -> Wanted:
         """``sizes`` has a number for every symbol."""
         numbers = dict(sizes)
-        types = [_concrete_type(t, numbers) for t in frozen.class_types]
+        types = [concrete_type(t, numbers) for t in frozen.class_types]
         constant = {e.cls for e in frozen.enodes if e.op == "Const"}
         found: dict[Signature, int] = {}
         place = np.full(len(frozen.enodes), -1, np.int64)
@@ -181,10 +181,11 @@ def price(
     return prices
 
 
-def _concrete_type(type_: Type | None, sizes: dict[str, int]) -> Type | None:
+def concrete_type(type_: Type | None, sizes: dict[str, int]) -> Type | None:
+    """A type with numbers for its symbols."""
     if isinstance(type_, TensorType):
         return TensorType(type_.dtype, tuple(evaluate(size, sizes) for size in type_.shape))
     if isinstance(type_, TupleType):
-        items = tuple(_concrete_type(t, sizes) for t in type_.items)
+        items = tuple(concrete_type(t, sizes) for t in type_.items)
         return TupleType(items)  # type: ignore[arg-type]
     return type_

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from egraph_opt.ops import IllTyped
 from egraph_opt.pipeline.bodies import has_bodies, with_better_bodies
 from egraph_opt.pipeline.candidates import Proposer
 from egraph_opt.pipeline.choose import Choice, Chooser, Decision
+from egraph_opt.pipeline.layouts import Layouts
 from egraph_opt.pipeline.options import OnProgress, Options, Progress
 from egraph_opt.pipeline.pricing import Prices, Wanted, price
 from egraph_opt.pipeline.races import AtSize
@@ -35,6 +36,7 @@ from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 from egraph_opt.rewrites.user import read_user_rules
 from egraph_opt.rewrites.validation import admit
+from egraph_opt.runtime import Orders
 from egraph_opt.runtime.registry import whole_price
 from egraph_opt.saturation import Frozen, Limits, Saturation, Worker, fold_constants, saturate
 from egraph_opt.verification import symbols
@@ -325,6 +327,8 @@ class Run:
         left = EXTRACTION_SECONDS
         if self._limit is not None:
             left = min(left, self._limit * 0.1)
+        whole = self._whole(frozen.graph, sizes)
+        laid = whole and Layouts.of(frozen, self.options.prices_by(), sizes, self.options.layout)
         return Proposer(
             frozen,
             prices,
@@ -335,15 +339,18 @@ class Run:
             self.options.seed,
             left,
             imported.is_lighter or self.better_bodies > 0,
-            self._whole(frozen.graph, sizes),
+            whole,
+            laid,
         )
 
-    def _whole(self, graph: TensorGraph, sizes: dict[str, int]) -> Callable[[TensorGraph], float] | None:
+    def _whole(
+        self, graph: TensorGraph, sizes: dict[str, int]
+    ) -> Callable[[TensorGraph, Sequence[Orders | None]], float] | None:
         """What prices whole graphs, if the target can and runs this one."""
         seconds = whole_price(self.options.prices_by(), sizes)
-        if seconds is None or seconds(graph) is None:
+        if seconds is None or seconds(graph, (None,)) is None:
             return None
-        return lambda other: seconds(other) or float("inf")
+        return lambda other, orders: seconds(other, orders) or float("inf")
 
     def _only(
         self, imported: Imported, sizes: dict[str, int], names: Collection[str], worker: Worker | None

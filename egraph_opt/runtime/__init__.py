@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from egraph_opt.runtime.analytic import DEVICES, Analytic, Device
-    from egraph_opt.runtime.costs import SECONDS_PER_STORED_BYTE, Cost, CostModel, OnProgress, Quote, Work, work
+    from egraph_opt.runtime.costs import (
+        ROW_MAJOR,
+        SECONDS_PER_STORED_BYTE,
+        Cost,
+        CostModel,
+        OnProgress,
+        Order,
+        Orders,
+        Quote,
+        Work,
+        work,
+    )
     from egraph_opt.runtime.cuda.executor import Program, compile
     from egraph_opt.runtime.database import CostDatabase, Entry, Scope, cache_folder, cpu_name
     from egraph_opt.runtime.ort_cpu import OrtCpu
@@ -27,9 +38,12 @@ _HOMES = {
     "Entry": "egraph_opt.runtime.database",
     "Lap": "egraph_opt.runtime.timing",
     "OnProgress": "egraph_opt.runtime.costs",
+    "Order": "egraph_opt.runtime.costs",
+    "Orders": "egraph_opt.runtime.costs",
     "OrtCpu": "egraph_opt.runtime.ort_cpu",
     "Program": "egraph_opt.runtime.cuda.executor",
     "Quote": "egraph_opt.runtime.costs",
+    "ROW_MAJOR": "egraph_opt.runtime.costs",
     "RaceResult": "egraph_opt.runtime.timing",
     "SECONDS_PER_STORED_BYTE": "egraph_opt.runtime.costs",
     "Scope": "egraph_opt.runtime.database",
@@ -49,6 +63,7 @@ _HOMES = {
 
 __all__ = [
     "DEVICES",
+    "ROW_MAJOR",
     "SECONDS_PER_STORED_BYTE",
     "Analytic",
     "Array",
@@ -60,6 +75,8 @@ __all__ = [
     "Entry",
     "Lap",
     "OnProgress",
+    "Order",
+    "Orders",
     "OrtCpu",
     "Program",
     "Quote",

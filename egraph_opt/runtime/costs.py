@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
@@ -14,6 +14,11 @@ SECONDS_PER_STORED_BYTE = 1e-13
 """Price of a byte of weights: too little to decide against a gain, enough to prefer the smaller of equals."""
 Origin = Literal["free", "model", "measured", "estimated"]
 OnProgress = Callable[[int, int], None]
+Order = tuple[int, ...]
+"""The axes of a value from the slowest to the fastest in memory; empty: row-major, whatever the rank."""
+ROW_MAJOR: Order = ()
+Orders = Mapping[int, Order]
+"""The orders of values that are not row-major, by number."""
 
 
 @dataclass(frozen=True, slots=True)

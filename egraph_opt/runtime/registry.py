@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
 from egraph_opt.errors import UsageError
-from egraph_opt.ir import TensorGraph
-from egraph_opt.runtime.costs import CostModel
+from egraph_opt.ir import TensorGraph, TensorType
+from egraph_opt.runtime.costs import CostModel, Order, Orders
 
 COST_MODELS = {"ort-cpu": "ort_cpu:OrtCpu", "analytic": "analytic:Analytic", "cuda": "cuda.costs:Cuda"}
 """By name, the default first: module in this package, and class. What a target needs is loaded when it is asked for."""
@@ -43,13 +43,27 @@ def get_cost_model(target: str, **options: Any) -> CostModel:
     return found(**given)
 
 
+Whole = Callable[[TensorGraph, Sequence[Orders | None]], float | None]
+"""Seconds of one run of a whole graph, the least over several orders of its nodes (None: those of a rule of thumb);
+None where the target does not run it."""
+
+
 @runtime_checkable
 class PricesWholes(Protocol):
     """A cost model that can also say how long one run of a whole graph takes; ``None`` for one that it cannot run."""
 
-    def whole(self, graph: TensorGraph, sizes: Mapping[str, int]) -> float | None: ...
+    def whole(
+        self, graph: TensorGraph, sizes: Mapping[str, int], orders: Sequence[Orders | None] = (None,)
+    ) -> float | None: ...
 
 
-def whole_price(model: CostModel, sizes: Mapping[str, int]) -> Callable[[TensorGraph], float | None] | None:
+@runtime_checkable
+class PricesLayouts(Protocol):
+    """A cost model whose target lays values out as it likes: seconds to bring one from one order into another."""
+
+    def conversion(self, type_: TensorType, source: Order, target: Order) -> float: ...
+
+
+def whole_price(model: CostModel, sizes: Mapping[str, int]) -> Whole | None:
     """What says how long one run of a whole graph takes, for targets whose models can tell; ``None`` for others."""
-    return (lambda graph: model.whole(graph, sizes)) if isinstance(model, PricesWholes) else None
+    return (lambda graph, orders: model.whole(graph, sizes, orders)) if isinstance(model, PricesWholes) else None

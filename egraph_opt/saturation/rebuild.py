@@ -14,6 +14,11 @@ def rebuild(frozen: Frozen, selection: Selection) -> TensorGraph:
     Raises:
         SelectionError: the selection is not a graph.
     """
+    return rebuild_places(frozen, selection)[0]
+
+
+def rebuild_places(frozen: Frozen, selection: Selection) -> tuple[TensorGraph, dict[int, int]]:
+    """As ``rebuild``, and the node of each class that is computed."""
     graph = frozen.graph
     new = TensorGraph(opaques=graph.opaques)
     names: dict[int, str] = {}
@@ -38,7 +43,7 @@ def rebuild(frozen: Frozen, selection: Selection) -> TensorGraph:
         origin = _origin(graph, region)
         for number in region.new:
             new.came_from(placed[frozen.enodes[number].cls], origin)
-    return new
+    return new, placed
 
 
 def _origin(graph: TensorGraph, region: Region) -> Origin:

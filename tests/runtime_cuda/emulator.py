@@ -184,12 +184,15 @@ class Emulator:
         if isinstance(step, Generated):
             self._generated(step)
         elif isinstance(step, Product):
+            check_product(step)
             a, b = (self._array(v).astype(np.float64) for v in (step.a, step.b))
             y = step.alpha * (a @ b)
             y = y if step.bias is None else y + self._array(step.bias).astype(np.float64)
             self._write(step.d, y if step.c is None else y + self._array(step.c).astype(np.float64), step.activation)
         else:
             assert isinstance(step, Convolution)
+            for view in (step.x, step.w, step.y, *([step.residual] if step.residual else [])):
+                assert view.strides[1] == 1 or view.shape[1] == 1, f"{view} has not the channels fastest"
             x, w = (np.ascontiguousarray(self._array(v)).astype(np.float32) for v in (step.x, step.w))
             given = [x, w] if step.bias is None else [x, w, self._array(step.bias).astype(np.float32)]
             y = operator("Conv").evaluate((step.strides, step.pads, step.dilations, step.group), given)
@@ -204,6 +207,15 @@ class Emulator:
         together = any(word in step.source for word in ("block_", "warp_", "__syncthreads"))
         given = [self.memory[b].ctypes.data for b in step.arguments]
         run(step.helpers + step.source, pointers, given, (step.grid, step.block), self.folder, together=together)
+
+
+def check_product(step: Product) -> None:
+    """What the library takes: see ``Product``; it adds along the rows of the result."""
+    for view in (step.a, step.b, step.d, *([step.c] if step.c else [])):
+        unit = [s == 1 or n == 1 for n, s in zip(view.shape[-2:], view.strides[-2:], strict=True)]
+        assert any(unit), f"{view} is no matrix"
+        rows = view is not step.a and view is not step.b and (step.bias or step.c)
+        assert unit[-1] or not rows, f"{view} is added to along its columns"
 
 
 def run_thin(step: Product, tiling: thin.Tiling, arrays: Mapping[str, np.ndarray], folder: Path) -> None:

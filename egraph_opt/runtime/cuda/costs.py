@@ -11,15 +11,15 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, ClassVar
 
 from egraph_opt.errors import UsageError
-from egraph_opt.ir import TensorGraph
+from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.runtime.analytic import Analytic
 from egraph_opt.runtime.bounds import Peaks
-from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Quote, work
+from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Order, Orders, Quote, work
 from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
 from egraph_opt.runtime.cuda.fitted import Fitted
 from egraph_opt.runtime.cuda.measure import measure, scope_here, signature_of
 from egraph_opt.runtime.cuda.movers import MOVERS
-from egraph_opt.runtime.cuda.plan import make_plan
+from egraph_opt.runtime.cuda.plan import Draft, copy_step
 from egraph_opt.runtime.cuda.prices import shipped_steps
 from egraph_opt.runtime.database import CostDatabase, Entry
 from egraph_opt.runtime.signature import FREE, Signature
@@ -97,17 +97,27 @@ class Cuda:
                 quotes.append(Quote(s.key, None, _less_launch(s, peaks.seconds(work(s)))))
         return quotes
 
-    def whole(self, graph: TensorGraph, sizes: Mapping[str, int]) -> float | None:
+    def whole(
+        self, graph: TensorGraph, sizes: Mapping[str, int], orders: Sequence[Orders | None] = (None,)
+    ) -> float | None:
         """Seconds of one run of ``graph`` by the executor: what it fuses, and what it runs side by side.
 
         Made of the shipped seconds of its steps, for this machine's GPU too: its candidates are raced afterwards.
-        ``None`` where the executor does not run the graph.
+        The least over several orders of values (``chosen`` of ``make_plan``). ``None`` where the executor does not run
+        the graph.
         """
+        prices = shipped_steps(self.device or SHIPPED[0])
         try:
-            plan = make_plan(graph, sizes, exact=not self.fast)
+            draft = Draft.of(graph, sizes, exact=not self.fast)
+            different = {draft.kind(found): found for found in map(draft.orders, orders)}
+            return min(prices.plan(draft.plan(found), self.fast) for found in different.values())
         except UsageError:
             return None
-        return shipped_steps(self.device or SHIPPED[0]).plan(plan, self.fast)
+
+    def conversion(self, type_: TensorType, source: Order, target: Order) -> float:
+        """Seconds to copy a tensor from one order into another, by the shipped seconds of such steps."""
+        step = copy_step(type_, source, target)
+        return shipped_steps(self.device or SHIPPED[0]).seconds(step, self.fast)
 
     def _read(self, wanted: Sequence[Signature]) -> dict[Signature, Entry]:
         database = CostDatabase.open()

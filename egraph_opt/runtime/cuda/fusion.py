@@ -27,6 +27,11 @@ class Dense:
     residual: int | None = None
     activation: str | None = None
 
+    @property
+    def adds(self) -> bool:
+        """Whether it adds anything to the result."""
+        return self.bias is not None or self.residual is not None
+
 
 @dataclass
 class Fusion:

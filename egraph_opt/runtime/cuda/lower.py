@@ -32,6 +32,11 @@ def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> Tenso
     Raises:
         UsageError: a size is still symbolic, or the graph holds an operator that the table does not know.
     """
+    return lowered_places(graph, sizes)[0]
+
+
+def lowered_places(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> tuple[TensorGraph, Mapping[int, int]]:
+    """As ``lowered``, and which node has the value of each node of ``graph`` that is an input or live."""
     new, place, live = TensorGraph(), dict[int, int](), graph.live()
     uses = Counter(i for index in live for i in graph.nodes[index].operands) + Counter(graph.outputs)
     for index, node in enumerate(graph.nodes):
@@ -53,7 +58,7 @@ def lowered(graph: TensorGraph, sizes: Mapping[str, int] | None = None) -> Tenso
             folded = scaled(new, node.op, attrs, operands) if alone else None
             place[index] = _apply(new, node.op, attrs, operands) if folded is None else folded
     new.outputs = tuple(place[i] for i in graph.outputs)
-    return new
+    return new, place
 
 
 def apply(graph: TensorGraph, op: str, attrs: Sequence[object], operands: Sequence[int]) -> int:
