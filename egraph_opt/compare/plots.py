@@ -96,36 +96,43 @@ def _legend(figure: Figure, axes: Sequence[Axes]) -> None:
     )
 
 
-def _base(comparison: Comparison, subject: str) -> float:
-    """What costs are divided by: the best cost, or 1 where that is not above zero."""
-    best = comparison.best(subject)
+def _scale(comparison: Comparison, subject: str) -> float:
+    """What costs are divided by: the size of the best cost, which may be below zero, or 1 where that is zero."""
+    best = abs(comparison.best(subject))
     return best if math.isfinite(best) and best > 0 else 1.0
+
+
+def _percent_above(comparison: Comparison, subject: str, cost: float) -> float:
+    return 100 * (cost - comparison.best(subject)) / _scale(comparison, subject)
 
 
 def _against_time(comparison: Comparison) -> Figure:
     figure, axes = panels(len(comparison.subjects))
     for axis, subject in zip(axes, comparison.subjects, strict=True):
-        base = _base(comparison, subject.name)
         rows = [r for r in comparison.of(subject.name) if math.isfinite(r.cost) and r.strategy != ORIGINAL]
-        for row in rows:
-            axis.plot(max(row.seconds, FLOOR), 100 * row.cost / base - 100, linestyle="", markersize=6, alpha=0.75,
-                      label=row.strategy, **_style(comparison, row.strategy))  # fmt: skip
-        _lines(axis, comparison, subject.name, base)
+        above = [_percent_above(comparison, subject.name, row.cost) for row in rows]
+        for row, y in zip(rows, above, strict=True):
+            axis.plot(max(row.seconds, FLOOR), y, linestyle="", markersize=6, alpha=0.75, label=row.strategy,
+                      **_style(comparison, row.strategy))  # fmt: skip
+        if max(above, default=0.0) < 1e-3:  # all the same, up to rounding
+            axis.set_ylim(-1.0, 1.0)
+        _lines(axis, comparison, subject.name)
         _label(axis, subject.name, "% above the best")
     _legend(figure, axes)
     return figure
 
 
-def _lines(axis: Axes, comparison: Comparison, subject: str, base: float) -> None:
-    """The optimum, or the best cost and the bound below it."""
-    proven, bound = comparison.is_proven(subject), comparison.bound(subject)
-    style: dict[str, Any] = {"label": "optimum"} if proven else {"label": "best", "linestyle": "--"}
-    axis.axhline(100 * comparison.best(subject) / base - 100, color="black", linewidth=0.8, **style)
-    if not proven and bound / base > 0.5:
-        axis.axhline(100 * bound / base - 100, color="black", linewidth=0.8, linestyle=":", label="lower bound")
-    low, high = axis.get_ylim()
-    if high - low < 1e-3:  # all the same, up to rounding
-        axis.set_ylim(-1.0, 1.0)
+def _lines(axis: Axes, comparison: Comparison, subject: str) -> None:
+    """The optimum, or the best cost and the bound below it, if that is near enough to be shown."""
+    style: dict[str, Any] = {"label": "best", "linestyle": "--"}
+    if comparison.is_proven(subject):
+        style = {"label": "optimum"}
+    else:
+        below = -_percent_above(comparison, subject, comparison.bound(subject))
+        if below < 50:
+            axis.axhline(-below, color="black", linewidth=0.8, linestyle=":", label="lower bound")
+            axis.set_ylim(min(axis.get_ylim()[0], -1.1 * below))
+    axis.axhline(0.0, color="black", linewidth=0.8, **style)
 
 
 def _label(axis: Axes, name: str, what: str) -> None:
@@ -147,19 +154,19 @@ def _progress(comparison: Comparison) -> Figure:
     subjects = [s for s in comparison.subjects if any(r.trace for r in comparison.of(s.name))]
     figure, axes = panels(len(subjects))
     for axis, subject in zip(axes, subjects, strict=True):
-        base = _base(comparison, subject.name)
+        scale = _scale(comparison, subject.name)
         for row in comparison.of(subject.name):
-            costs = [(max(m.seconds, FLOOR), m.cost / base) for m in row.trace if math.isfinite(m.cost)]
+            costs = [(max(m.seconds, FLOOR), m.cost / scale) for m in row.trace if math.isfinite(m.cost)]
             if not costs or row.seed:
                 continue
             style = {**_style(comparison, row.strategy), "markersize": 3}
             costs.append((max(row.seconds, costs[-1][0]), costs[-1][1]))
             axis.plot(*zip(*costs, strict=True), drawstyle="steps-post", label=row.strategy, **style)
-            bounds = [(max(m.seconds, FLOOR), m.lower_bound / base) for m in row.trace if math.isfinite(m.lower_bound)]
+            bounds = [(max(m.seconds, FLOOR), m.lower_bound / scale) for m in row.trace if math.isfinite(m.lower_bound)]
             if bounds:
                 bounds.append((max(row.seconds, bounds[-1][0]), bounds[-1][1]))
                 axis.plot(*zip(*bounds, strict=True), drawstyle="steps-post", linestyle=":", color=style["color"])
-        _label(axis, subject.name, "cost (solid), bound (dotted) / best")
+        _label(axis, subject.name, "cost (solid), bound (dotted) / |best|")
     _legend(figure, axes)
     return figure
 
@@ -194,9 +201,7 @@ def _ratio(comparison: Comparison, subject: str, strategy: str) -> float:
     if not costs:
         return math.inf
     best, middle = comparison.best(subject), costs[len(costs) // 2]
-    if middle == best:
-        return 1.0
-    return middle / best if best > 0 else math.inf
+    return 1 + (middle - best) / _scale(comparison, subject)
 
 
 def _fidelity(comparison: Comparison) -> Figure:

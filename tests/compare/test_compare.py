@@ -126,3 +126,19 @@ def test_names_in_the_page_are_escaped(tmp_path: Path) -> None:
 def test_a_plot_of_another_kind_is_refused(egraph: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="html"):
         write_page(run(egraph), tmp_path / "plot.docx")
+
+
+def test_costs_below_zero_are_plotted_by_how_far_they_are_above_the_best(tmp_path: Path) -> None:
+    nodes = {
+        "a": {"op": "a", "children": ["s"], "eclass": "A", "cost": -8},
+        "b": {"op": "b", "children": [], "eclass": "A", "cost": -9},
+        "s": {"op": "s", "children": [], "eclass": "S", "cost": -4},
+    }
+    path = tmp_path / "below.json"
+    path.write_text(json.dumps({"nodes": nodes, "root_eclasses": ["A"]}))
+    found = compare([open_subject(path, Options(target="analytic"))], ["dag-greedy", "ilp"], time_limit=2.0)
+    costs = {row.strategy: row.cost for row in found.rows}
+    assert costs["ilp"] == -12
+    marks = [line for line in figures(found)["Cost against time"].axes[0].lines if line.get_linestyle() == "None"]
+    heights = {str(line.get_label()): float(np.asarray(line.get_ydata())[0]) for line in marks}
+    assert heights == {name: pytest.approx(100 * (cost + 12) / 12) for name, cost in costs.items()}
