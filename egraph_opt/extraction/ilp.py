@@ -23,7 +23,8 @@ _FIRST_RELAXATIONS, _FIRST_POLISH = 2, 60_000
 
 @dataclass(frozen=True)
 class Ilp:
-    """Exact extraction with HiGHS; the answer is never worse than that of ``dag-greedy`` or the warm start.
+    """Exact extraction with HiGHS; the answer is never worse than that of ``dag-greedy`` or the warm start, but for the
+    last digits: costs that differ by less than what "optimal" leaves open count as the same.
 
     Negative costs are allowed: then a class is selected only for an e-node that uses it.
 

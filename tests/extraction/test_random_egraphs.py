@@ -28,6 +28,8 @@ from egraph_opt.extraction.problem import Problem
 from egraph_opt.extraction.reduce import reduce
 from egraph_opt.extraction.tree_greedy import cheapest_trees
 
+NOISE = 2e-9
+"""Relative difference of two costs that "optimal" leaves open."""
 CASES = int(os.environ.get("EGRAPH_OPT_RANDOM_CASES", "300"))
 """How many e-graphs each strategy must get right; releases are tested with 2000."""
 
@@ -107,14 +109,14 @@ def negative_cases() -> list[Case]:
 def check(case: Case, result: Extraction, optimum: float) -> None:
     """What every answer owes, whatever the strategy promises."""
     assert result.cost == pytest.approx(selection_cost(case.egraph, case.costs, result.selection))
-    noise = 2e-9 * abs(optimum)  # what "optimal" leaves open
+    noise = NOISE * abs(optimum)
     assert result.lower_bound <= optimum + noise
     assert optimum <= result.cost + noise
     selected = result.selection.choice[result.selection.choice >= 0]
     assert not case.forbidden[selected].any()
     assert sorted(selected.tolist()) == sorted(result.selection.order(case.egraph)), "selects what no root needs"
     if result.status is Status.OPTIMAL:
-        assert result.cost == pytest.approx(optimum, rel=2e-9, abs=1e-12)
+        assert result.cost == pytest.approx(optimum, rel=NOISE, abs=1e-12)
         assert result.gap == 0.0
 
 
@@ -151,11 +153,23 @@ def test_no_strategy_loses_to_tree_greedy_or_the_one_before(cases: list[Case]) -
     for case in cases:
         if case.optimum == inf:
             continue
-        costs = [
+        tree, dag, ilp = (
             extract(case.egraph, case.costs, extractor=name, forbidden=case.forbidden).cost
             for name in ("tree-greedy", "dag-greedy", "ilp")
-        ]
-        assert costs == sorted(costs, reverse=True)
+        )
+        assert dag <= tree
+        assert ilp <= dag + NOISE * abs(dag)
+
+
+def test_costs_that_differ_by_less_than_what_is_proved() -> None:
+    """Found among 2000 cases: a greedy answer that is better than the proven one in the tenth digit."""
+    for case in (random_case(786), random_case(1017)):
+        dag, ilp = (
+            extract(case.egraph, case.costs, extractor=name, forbidden=case.forbidden) for name in ("dag-greedy", "ilp")
+        )
+        check(case, dag, case.optimum)
+        check(case, ilp, case.optimum)
+        assert ilp.cost <= dag.cost + NOISE * abs(dag.cost)
 
 
 def test_tree_greedy_has_the_least_tree_cost(cases: list[Case]) -> None:

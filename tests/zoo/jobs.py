@@ -45,9 +45,9 @@ def named(task: Task, tell: Callable[[str], None]) -> Finding:
 
 def _endless(task: Task) -> None:
     """Never ends, and neither does a process that it starts; both leave their numbers beside the model."""
-    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(10**6)"])
     numbers = task.path.with_suffix(".partial")
     numbers.write_text(f"{os.getpid()} {child.pid}")
     numbers.rename(task.path.with_suffix(".pids"))
     while True:
-        pass
+        time.sleep(1.0)
