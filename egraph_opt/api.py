@@ -13,6 +13,7 @@ from egraph_opt.errors import UsageError
 from egraph_opt.onnx_io import load_model, save_model, to_ir
 from egraph_opt.pipeline import OnProgress, Options, Outcome, Report, Run
 from egraph_opt.rewrites import Rule
+from egraph_opt.runtime.side_file import write_beside
 
 Model = str | Path | onnx.ModelProto | onnx_ir.Model
 
@@ -81,4 +82,5 @@ def optimize_file(source: str | Path, destination: str | Path, **options: Any) -
     model = load_model(source)
     result = optimize(model, **options)
     save_model(cast(onnx_ir.Model, result.model), destination)
+    write_beside(cast(onnx_ir.Model, result.model), destination)
     return result.report

@@ -20,6 +20,7 @@ from egraph_opt.errors import EgraphOptError, UsageError
 from egraph_opt.extraction import extractors
 from egraph_opt.onnx_io import load_model, save_model
 from egraph_opt.pipeline import Options, Outcome, Run
+from egraph_opt.runtime.side_file import write_beside
 
 EXIT = {Outcome.REJECTED: 5, Outcome.FAILED: 4}
 
@@ -100,6 +101,7 @@ def optimize_command(
         result = _run(run, original, verbose)
     if output is not None:
         save_model(result, output)
+        write_beside(result, output)
     if save_egraph is not None and run.frozen is not None and run.prices is not None:
         run.prices.settle()  # a file holds costs, not bounds
         write_egraph(save_egraph, run.frozen.egraph, run.prices.seconds)

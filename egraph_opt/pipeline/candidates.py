@@ -17,7 +17,7 @@ from egraph_opt.ir import TensorGraph
 from egraph_opt.pipeline.layouts import Layouts
 from egraph_opt.pipeline.pricing import LEAVES, Prices
 from egraph_opt.rewrites import Rule
-from egraph_opt.runtime import Orders
+from egraph_opt.runtime import Orders, Whole
 from egraph_opt.saturation import Frozen, rebuild
 from egraph_opt.saturation.rebuild import rebuild_places
 
@@ -43,8 +43,8 @@ MOST_FAMILIES = 2
 class Proposal:
     """A graph, how it was extracted, the rules behind it, and its estimated seconds (all prices, no surcharges).
 
-    ``ended``: why no further operator was priced for it. ``orders``: how its values are to lie, by node, where the
-    target lays them out.
+    ``ended``: why no further operator was priced for it. ``orders``: how its values are to lie, by node, where that is
+    better than the target's rule of thumb.
     """
 
     name: str
@@ -77,20 +77,23 @@ class Proposer:
     seed: int
     time_limit: float
     lighter: bool = False
-    whole: Callable[[TensorGraph, Sequence[Orders | None]], float] | None = None
+    whole: Callable[[TensorGraph, Sequence[Orders | None]], Whole] | None = None
     layouts: Layouts | None = None
 
     @cached_property
-    def original_orders(self) -> Orders | None:
-        """How the values of the graph as it was are to lie, by node, where the target lays them out."""
-        if self.layouts is None:
+    def original_whole(self) -> Whole | None:
+        """Seconds of the graph as it was, with the best orders of its values, where the cost model can tell."""
+        if self.whole is None:
             return None
-        return self.layouts.lay_original(self.prices, extractor=self.extractor, time_limit=self.time_limit)
+        orders = None
+        if self.layouts is not None:
+            orders = self.layouts.lay_original(self.prices, extractor=self.extractor, time_limit=self.time_limit)
+        return self.whole(self.frozen.graph, self._offered(orders))
 
     def original(self) -> float:
         """Estimated seconds of the graph as it was."""
-        if self.whole is not None:
-            return self.whole(self.frozen.graph, self._offered(self.original_orders))
+        if self.original_whole is not None:
+            return self.original_whole.seconds
         return float(self.prices.seconds[self.frozen.original_enodes()].sum())
 
     def proposals(self, limit: int) -> Iterator[Proposal]:
@@ -215,7 +218,8 @@ class Proposer:
         orders = None if orders is None else {places[cls]: order for cls, order in orders.items()}
         estimated = selection_cost(self.frozen.egraph, self.prices.seconds, selection)
         if self.whole is not None:
-            estimated = self.whole(graph, self._offered(orders))
+            whole = self.whole(graph, self._offered(orders))
+            estimated, orders = whole.seconds, whole.orders
         return Proposal(name, graph, found.extraction, rules, estimated, found.ended, orders)
 
     def _offered(self, orders: Orders | None) -> Sequence[Orders | None]:

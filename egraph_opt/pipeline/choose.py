@@ -18,6 +18,7 @@ from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.races import AtSize, Races, race_at_sizes
 from egraph_opt.pipeline.report import Candidate, ModelFacts
 from egraph_opt.rewrites.subsets import smallest_set
+from egraph_opt.runtime.side_file import attach, name_values
 from egraph_opt.saturation import Worker
 from egraph_opt.verification import ApartError, Verdict, apart, symbols, verify
 
@@ -108,10 +109,12 @@ class Chooser:
         """Proposals as models; one that cannot be written at the opset it needs is left out."""
         made: list[Entry] = []
         for proposal in proposals:
+            name_values(proposal.graph, proposal.orders)
             try:
                 model = export_model(self.imported, proposal.graph, provenance=self.options.provenance)
             except OpsetError:
                 continue
+            attach(model, proposal.graph, proposal.orders)
             facts = ModelFacts.of(model)
             row = Candidate(
                 proposal.name,

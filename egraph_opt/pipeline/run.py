@@ -36,8 +36,9 @@ from egraph_opt.rewrites import Rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 from egraph_opt.rewrites.user import read_user_rules
 from egraph_opt.rewrites.validation import admit
-from egraph_opt.runtime import Orders
+from egraph_opt.runtime import Orders, Whole
 from egraph_opt.runtime.registry import whole_price
+from egraph_opt.runtime.side_file import attach
 from egraph_opt.saturation import Frozen, Limits, Saturation, Worker, fold_constants, saturate
 from egraph_opt.verification import symbols
 
@@ -128,6 +129,8 @@ class Run:
             return self._original(Outcome.BUDGET, str(error))
         imported, sizes = found.imported, found.sizes
         proposer = self._proposer(imported, found.frozen, found.prices, sizes)
+        whole = proposer.original_whole
+        attach(self.model, found.frozen.graph, None if whole is None else whole.orders)  # it is raced with these
         if self.options.measures or proposer.whole is not None:
             choice, _ = self._choose(imported, proposer, sizes, self.options.candidates)
         else:  # estimates decide: others than the best are of use only where that one is of none
@@ -345,12 +348,12 @@ class Run:
 
     def _whole(
         self, graph: TensorGraph, sizes: dict[str, int]
-    ) -> Callable[[TensorGraph, Sequence[Orders | None]], float] | None:
+    ) -> Callable[[TensorGraph, Sequence[Orders | None]], Whole] | None:
         """What prices whole graphs, if the target can and runs this one."""
         seconds = whole_price(self.options.prices_by(), sizes)
         if seconds is None or seconds(graph, (None,)) is None:
             return None
-        return lambda other, orders: seconds(other, orders) or float("inf")
+        return lambda other, orders: seconds(other, orders) or Whole(math.inf)
 
     def _only(
         self, imported: Imported, sizes: dict[str, int], names: Collection[str], worker: Worker | None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Order,
         Orders,
         Quote,
+        Whole,
         Work,
         work,
     )
@@ -49,6 +50,7 @@ _HOMES = {
     "Scope": "egraph_opt.runtime.database",
     "Signature": "egraph_opt.runtime.signature",
     "Work": "egraph_opt.runtime.costs",
+    "Whole": "egraph_opt.runtime.costs",
     "cache_folder": "egraph_opt.runtime.database",
     "compile": "egraph_opt.runtime.cuda.executor",
     "cost_models": "egraph_opt.runtime.registry",
@@ -83,6 +85,7 @@ __all__ = [
     "RaceResult",
     "Scope",
     "Signature",
+    "Whole",
     "Work",
     "cache_folder",
     "compile",

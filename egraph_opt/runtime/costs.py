@@ -53,6 +53,15 @@ NOTHING = Cost(0.0, 0, 0, 0.0, "free")
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """Seconds of one run of a whole graph, and the orders of its nodes with which it takes that; None: by a rule of
+    thumb."""
+
+    seconds: float
+    orders: Orders | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """What can be said of the price of a signature before it is measured.
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import TensorGraph, TensorType
-from egraph_opt.runtime.costs import CostModel, Order, Orders
+from egraph_opt.runtime.costs import CostModel, Order, Orders, Whole
 
 COST_MODELS = {"ort-cpu": "ort_cpu:OrtCpu", "analytic": "analytic:Analytic", "cuda": "cuda.costs:Cuda"}
 """By name, the default first: module in this package, and class. What a target needs is loaded when it is asked for."""
@@ -43,9 +43,9 @@ def get_cost_model(target: str, **options: Any) -> CostModel:
     return found(**given)
 
 
-Whole = Callable[[TensorGraph, Sequence[Orders | None]], float | None]
-"""Seconds of one run of a whole graph, the least over several orders of its nodes (None: those of a rule of thumb);
-None where the target does not run it."""
+WholePrice = Callable[[TensorGraph, Sequence[Orders | None]], Whole | None]
+"""The least seconds of a whole graph over several orders of its nodes (None: those of a rule of thumb); None where the
+target does not run it."""
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class PricesWholes(Protocol):
 
     def whole(
         self, graph: TensorGraph, sizes: Mapping[str, int], orders: Sequence[Orders | None] = (None,)
-    ) -> float | None: ...
+    ) -> Whole | None: ...
 
 
 @runtime_checkable
@@ -64,6 +64,6 @@ class PricesLayouts(Protocol):
     def conversion(self, type_: TensorType, source: Order, target: Order) -> float: ...
 
 
-def whole_price(model: CostModel, sizes: Mapping[str, int]) -> Whole | None:
+def whole_price(model: CostModel, sizes: Mapping[str, int]) -> WholePrice | None:
     """What says how long one run of a whole graph takes, for targets whose models can tell; ``None`` for others."""
     return (lambda graph, orders: model.whole(graph, sizes, orders)) if isinstance(model, PricesWholes) else None

@@ -5,23 +5,27 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from math import inf
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from egraph_opt import Options
+from egraph_opt import Options, optimize_file
 from egraph_opt.egraph import EGraph
 from egraph_opt.extraction import NoExtractionError, Status, extract
 from egraph_opt.ir import TensorType, TupleType, Type
-from egraph_opt.onnx_io import to_ir
+from egraph_opt.onnx_io import import_model, load_model, to_ir
 from egraph_opt.pipeline import Run
 from egraph_opt.pipeline.candidates import Proposer
 from egraph_opt.pipeline.expansion import Conversion, Expansion, Laid
 from egraph_opt.pipeline.layouts import Strategy
-from egraph_opt.runtime import ROW_MAJOR, Order
+from egraph_opt.runtime import ROW_MAJOR, Order, get_cost_model
+from egraph_opt.runtime.registry import PricesWholes
+from egraph_opt.runtime.side_file import beside, orders_of
 from egraph_opt.saturation.enodes import ENode
 
 SEEDS = range(60)
@@ -184,9 +188,38 @@ def test_layouts_alone_change_no_graph(proposers: dict[str, Proposer]) -> None:
 
 
 def test_what_reads_the_channels_fastest_gets_them_so(proposers: dict[str, Proposer]) -> None:
-    proposer = proposers["joint"]
-    graph, orders = proposer.frozen.graph, proposer.original_orders
-    assert orders is not None
-    assert proposers["substitutions"].original_orders == {}
+    proposer, alone = proposers["joint"], proposers["substitutions"]
+    assert proposer.layouts is not None
+    assert alone.layouts is not None
+    graph, orders = proposer.frozen.graph, proposer.layouts.lay_original(proposer.prices)
+    assert alone.layouts.lay_original(alone.prices) == {}
     assert {orders.get(i) for i, node in enumerate(graph.nodes) if node.op == "Conv"} == {(0, 2, 3, 1)}
     assert all(graph.nodes[i].op != "Transpose" for i in orders)  # views
+
+
+TURNED = """m (float[1,16,64,64] x, float[16,64,64] w, float[1024,512] v) => (float[1,64,512] y)
+    <int64[3] flat = {1, 64, 1024}> {
+        p = MatMul (x, w)
+        r = Relu (p)
+        t = Transpose <perm=[0,2,1,3]> (r)
+        f = Reshape (t, flat)
+        y = MatMul (f, v)
+    }"""
+
+
+def test_orders_that_beat_the_rule_of_thumb_lie_beside_the_model(tools: Any, tmp_path: Path) -> None:
+    source, target = tmp_path / "m.onnx", tmp_path / "made.onnx"
+    onnx.save(tools.parse(TURNED), source)
+    report = optimize_file(source, target, target="cuda:h100")
+    graph, model = import_model(load_model(target)).graph, get_cost_model("cuda:h100")
+    orders = orders_of(target, graph)
+    assert orders is not None
+    assert {graph.nodes[node].op: order for node, order in orders.items()}["Relu"] == (0, 2, 1, 3)
+    assert isinstance(model, PricesWholes)
+    priced = [model.whole(graph, {}, (some,)) for some in (orders, None)]
+    assert priced[0] is not None
+    assert priced[1] is not None
+    assert priced[0].seconds < priced[1].seconds
+    assert report.estimated_before == pytest.approx(priced[0].seconds)
+    assert optimize_file(target, target, target="analytic").outcome == "unchanged"
+    assert not beside(target).exists()

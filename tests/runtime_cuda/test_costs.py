@@ -66,7 +66,7 @@ def test_whole_graphs_have_a_price() -> None:
     relu, most = (Cuda("h100").whole(conv_graph(last), {}) for last in ("Relu", "Max"))
     assert relu is not None
     assert relu == most
-    assert 2e-6 < relu < 5e-5
+    assert 2e-6 < relu.seconds < 5e-5
     unknown = TensorGraph([Node("Input", ("x",), ())], [TensorType("string", (2,))], (0,))
     assert Cuda("h100").whole(unknown, {}) is None
 

@@ -7,6 +7,7 @@ import onnx
 import onnx_ir
 import pytest
 from conftest import NAMES, NETWORKS, check, check_network, small_networks
+from test_orders import odd_orders
 from test_thin import BOUNDS, CASES, problem, value_of
 
 from egraph_opt.errors import BudgetError
@@ -39,6 +40,17 @@ def test_network(name: str, dtype: str, fast: bool, tuner: cuda.Tuner) -> None:
         return list(cuda.compile(graph, fast=fast, tuner=tuner).run(feeds).values())
 
     check_network(run, name, dtype, 5e-3 if fast or dtype == "float16" else 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_odd_orders(name: str, dtype: str, tuner: cuda.Tuner) -> None:
+    def run(graph: TensorGraph, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+        plan = cuda.make_plan(graph, exact=True, chosen=odd_orders(graph, 1))
+        program = cuda.Program(plan, tuple(f"y{i}" for i in range(len(plan.outputs))), fast=False, tuner=tuner)
+        return list(program.run(feeds).values())
+
+    check_network(run, name, dtype, 5e-3 if dtype == "float16" else 1e-5)
 
 
 @pytest.mark.parametrize(("shape", "dtype", "result", "more"), CASES)

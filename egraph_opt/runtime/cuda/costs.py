@@ -14,7 +14,7 @@ from egraph_opt.errors import UsageError
 from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.runtime.analytic import Analytic
 from egraph_opt.runtime.bounds import Peaks
-from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Order, Orders, Quote, work
+from egraph_opt.runtime.costs import NOTHING, Cost, OnProgress, Order, Orders, Quote, Whole, work
 from egraph_opt.runtime.cuda.expressions import ELEMENTWISE
 from egraph_opt.runtime.cuda.fitted import Fitted
 from egraph_opt.runtime.cuda.measure import measure, scope_here, signature_of
@@ -99,18 +99,22 @@ class Cuda:
 
     def whole(
         self, graph: TensorGraph, sizes: Mapping[str, int], orders: Sequence[Orders | None] = (None,)
-    ) -> float | None:
+    ) -> Whole | None:
         """Seconds of one run of ``graph`` by the executor: what it fuses, and what it runs side by side.
 
         Made of the shipped seconds of its steps, for this machine's GPU too: its candidates are raced afterwards.
-        The least over several orders of values (``chosen`` of ``make_plan``). ``None`` where the executor does not run
-        the graph.
+        The least over several orders of values (``chosen`` of ``make_plan``), of equals the first. ``None`` where the
+        executor does not run the graph.
         """
         prices = shipped_steps(self.device or SHIPPED[0])
         try:
             draft = Draft.of(graph, sizes, exact=not self.fast)
-            different = {draft.kind(found): found for found in map(draft.orders, orders)}
-            return min(prices.plan(draft.plan(found), self.fast) for found in different.values())
+            priced: dict[frozenset[tuple[int, Order]], Whole] = {}
+            for given in orders:
+                found = draft.orders(given)
+                if draft.kind(found) not in priced:
+                    priced[draft.kind(found)] = Whole(prices.plan(draft.plan(found), self.fast), given)
+            return min(priced.values(), key=lambda whole: whole.seconds)
         except UsageError:
             return None
 

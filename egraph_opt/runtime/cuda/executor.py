@@ -15,11 +15,12 @@ from egraph_opt.errors import BudgetError, UsageError
 from egraph_opt.ir import TensorGraph
 from egraph_opt.ops import numpy_dtype
 from egraph_opt.ops.kinds import Array
+from egraph_opt.runtime.costs import Orders
 from egraph_opt.runtime.cuda.blas import BlasCall
 from egraph_opt.runtime.cuda.device import library, machine
 from egraph_opt.runtime.cuda.launch import enqueue
 from egraph_opt.runtime.cuda.memory import offsets
-from egraph_opt.runtime.cuda.plan import make_plan
+from egraph_opt.runtime.cuda.plan import plans_of
 from egraph_opt.runtime.cuda.schedule import early_starts, schedule
 from egraph_opt.runtime.cuda.steps import Convolution, Generated, Plan, Product
 from egraph_opt.runtime.cuda.thin import ThinCall
@@ -285,7 +286,10 @@ def compile(
     model: Model | TensorGraph, *, fast: bool = False, sizes: Mapping[str, int] | None = None,
     cache: str | Path | None = None, tuner: Tuner | None = None, streams: int = 8, layouts: bool = True,
 ) -> Program:  # fmt: skip
-    """A model as a program for this machine's GPU: of two plans (``adding`` of ``make_plan``) the quicker one.
+    """A model as a program for this machine's GPU: of several plans (``plans_of``) the quickest one.
+
+    Beside the file of a model, or with a model that ``optimize`` has made, may be the orders in which its values are to
+    lie (``runtime.side_file``): plans with these are tried too.
 
     Args:
         model: path, ``ModelProto``, ``onnx_ir.Model`` or tensor graph.
@@ -301,21 +305,24 @@ def compile(
     """
     machine()
     names: tuple[str, ...]
+    orders: Orders | None = None
     if isinstance(model, TensorGraph):
         graph = model
         names = tuple(f"output{i}" for i in range(len(graph.outputs)))
     else:
         from egraph_opt.onnx_io import import_model, to_ir  # measuring operators needs none of ONNX
+        from egraph_opt.runtime.side_file import orders_of
 
         proto = to_ir(model)
         graph = import_model(proto).graph
+        orders = orders_of(model, graph) if layouts else None
         names = tuple(value.name or "" for value in proto.graph.outputs)
     tuner = tuner or Tuner(Choices(Path(cache) if cache is not None else None))
-    plain, adding = (make_plan(graph, sizes, exact=not fast, layouts=layouts, adding=adds) for adds in (False, True))
-    program = Program(plain, names, fast=fast, tuner=tuner, streams=streams, layouts=layouts)
-    if adding.steps != plain.steps:
-        with suppress(BudgetError):  # both lie in memory now
-            other = Program(adding, names, fast=fast, tuner=tuner, streams=streams, layouts=layouts)
+    first, *others = plans_of(graph, sizes, exact=not fast, layouts=layouts, orders=orders)
+    program = Program(first, names, fast=fast, tuner=tuner, streams=streams, layouts=layouts)
+    for plan in others:
+        with suppress(BudgetError):  # two lie in memory now
+            other = Program(plan, names, fast=fast, tuner=tuner, streams=streams, layouts=layouts)
             program = min(program, other, key=Program.seconds)
     tuner.choices.save()
     return program

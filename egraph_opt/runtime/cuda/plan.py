@@ -41,6 +41,20 @@ def make_plan(
     return draft.plan(draft.orders(chosen) if layouts else written(draft.fusion, {}), lay_inputs=lay_inputs)
 
 
+def plans_of(
+    graph: TensorGraph, sizes: Mapping[str, int] | None = None, *, exact: bool, layouts: bool, orders: Orders | None
+) -> list[Plan]:
+    """Different plans of ``graph`` that are worth a try: with ``adding`` and without, each with the orders of the rule
+    of thumb and with ``orders``; see ``make_plan``."""
+    found: list[Plan] = []
+    for chosen in (None,) if orders is None else (None, orders):
+        for adding in (False, True):
+            plan = make_plan(graph, sizes, exact=exact, layouts=layouts, adding=adding, chosen=chosen)
+            if all(plan.steps != other.steps for other in found):
+                found.append(plan)
+    return found
+
+
 @dataclass(frozen=True)
 class Draft:
     """What of a plan is the same for all orders: the lowered graph, where the values of the given one are in it, and
