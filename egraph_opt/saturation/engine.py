@@ -12,16 +12,16 @@ from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, Interner, Tensor
 from egraph_opt.ops import IllTyped, numpy_dtype, operator
 from egraph_opt.rewrites import Constructor, Question, Rule, constructor, declare, emit
 from egraph_opt.rewrites.emit import PRELUDE, Emitted, declare_literal
-from egraph_opt.rewrites.relevant import constructors
 from egraph_opt.saturation.bindings import bindings
 from egraph_opt.saturation.mail import Mailboxes
 from egraph_opt.saturation.merge import Merge, find_merges
 from egraph_opt.saturation.problem import Problem
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
-from egraph_opt.terms.pattern import App, Number, walk
+from egraph_opt.terms.pattern import App, Number, Pattern, Var, walk
 
 LEAVES = ("Input", "Const", "Opaque")
-Link = tuple[Constructor, Constructor]
+Link = tuple[str, int, str]
+"""A constructor, a column of its operands, and the constructor or relation that an operand there is in."""
 CALM_NODES = 20_000
 """E-nodes up to which every match of every rule is applied..."""
 CALM_GROWTH = 4
@@ -32,23 +32,32 @@ MATCH_LIMIT = 5_000
 
 @dataclass(frozen=True)
 class _Needs:
-    """What must be in the e-graph before a rule can match: operators, operators of operands of operators, and numbers
-    by their place in the literals."""
+    """What must be in the e-graph before a rule can match: rows in tables, and classes of one table as operands in
+    another."""
 
-    constructors: frozenset[Constructor]
+    tables: frozenset[str]
     links: frozenset[Link]
-    literals: frozenset[int]
 
     @staticmethod
     def of(rule: Rule, literals: Interner) -> _Needs:
         """Those of ``rule``; its numbers are added to ``literals``."""
-        parts = [p for q in rule.lhs for p in walk(q)]
-        numbers = [p.value for p in parts if isinstance(p, Number)]
-        links = [
-            ((p.op, len(p.operands)), (o.op, len(o.operands)))
-            for p in parts if isinstance(p, App) for o in p.operands if isinstance(o, App)
-        ]  # fmt: skip
-        return _Needs(frozenset(constructors(rule.lhs)), frozenset(links), frozenset(map(literals.id, numbers)))
+        constants = rule.constants
+
+        def table(pattern: Pattern) -> str:
+            match pattern:
+                case App(op, _, operands):
+                    return constructor(op, len(operands))
+                case Number(value):
+                    return f"is_literal_{literals.id(value)}"
+                case Var(name):
+                    return "is_const" if name in constants else ""
+
+        links = frozenset(
+            (table(p), place, name)
+            for q in rule.lhs for p in walk(q) if isinstance(p, App)
+            for place, o in enumerate(p.operands, len(p.attrs)) if (name := table(o))
+        )  # fmt: skip
+        return _Needs(frozenset([*map(table, rule.lhs), *(child for _, _, child in links)]), links)
 
 
 @dataclass
@@ -167,11 +176,10 @@ class Engine:
     # --- rules
 
     def _wake(self) -> None:
-        """Compiles the rules whose operators and numbers are all there by now, one on another as in the rule: before
-        that none can match."""
-        sizes = self._sizes()
-        present = {c for c in self.constructors if sizes[constructor(*c)]}
-        near = [n for n, needs in self._asleep.items() if needs.constructors <= present and needs.literals <= self._met]
+        """Compiles the rules whose operators, numbers and constants are all there by now, one on another as in the
+        rule: before that none can match."""
+        present = {name for name, size in self._sizes().items() if size}
+        near = [n for n, needs in self._asleep.items() if needs.tables <= present]
         self._look_for({link for n in near for link in self._asleep[n].links} - self._linked)
         for number in [n for n in near if self._asleep[n].links <= self._linked]:
             del self._asleep[number]
@@ -186,16 +194,11 @@ class Engine:
     def _look_for(self, wanted: Collection[Link]) -> None:
         """Adds those of the links that are in the e-graph to what is known; they stay, for classes only grow."""
         functions = self.egraph.freeze().functions if wanted else {}
-        above: dict[Constructor, set[object]] = {}
-        below: dict[Constructor, set[object]] = {}
-        for parent, child in wanted:
-            if parent not in above:
-                rows = functions[constructor(*parent)].rows
-                above[parent] = {x for row in rows for x in row.inputs[len(row.inputs) - parent[1] :]}
-            if child not in below:
-                below[child] = {row.output for row in functions[constructor(*child)].rows}
-            if not above[parent].isdisjoint(below[child]):
-                self._linked.add((parent, child))
+        parents = {name: [row.inputs for row in functions[name].rows] for name in {link[0] for link in wanted}}
+        members = {name: _classes(functions[name].rows, name) for name in {link[2] for link in wanted}}
+        for parent, place, child in wanted:
+            if not members[child].isdisjoint(inputs[place] for inputs in parents[parent]):
+                self._linked.add((parent, place, child))
 
     def _complete(self) -> None:
         """Compiles the rest of the rules that have matched for the first time."""
@@ -391,3 +394,8 @@ class Engine:
             types=list(self.types.values),  # type: ignore[arg-type]
             rule_names=tuple(rule.name for rule in self.rules),
         )
+
+
+def _classes(rows: Iterable[bindings.FrozenRow], table: str) -> set[object]:
+    """What is in a relation of classes, or has an e-node of a constructor."""
+    return {row.inputs[0] if table.startswith("is_") else row.output for row in rows}

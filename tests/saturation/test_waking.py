@@ -68,3 +68,18 @@ def test_a_rule_with_a_number_wakes_when_a_constant_has_it() -> None:
     found = engine.snapshot()
     assert found.node_class[graph.outputs[0]] == found.node_class[x]
     assert ("Add", 2) not in engine.constructors
+
+
+def test_a_rule_waits_for_operands_in_their_places_and_for_constants() -> None:
+    rules = (
+        rule("left", "Sub(Exp(x), y)", "Abs(y)"),
+        rule("right", "Sub(x, Exp(y))", "Neg(x)"),
+        rule("constant", "Sub(x, c)", "Sqrt(x)", "const(c)"),
+    )
+    graph = TensorGraph()
+    x, y = graph.add("Input", ("x",), (), SQUARE), graph.add("Input", ("y",), (), SQUARE)
+    graph.outputs = (graph.add("Sub", (), (x, graph.add("Exp", (), (y,), SQUARE)), SQUARE),)
+    graph.outputs += (graph.add("Relu", (), (graph.constant(Constant.of(np.ones((2, 2), np.float32))),), SQUARE),)
+    engine, matched = _grown(graph, rules)
+    assert matched == {"right"}
+    assert {("Abs", 1), ("Sqrt", 1)}.isdisjoint(engine.constructors)
