@@ -122,11 +122,11 @@ def main() -> None:
 
 def _finishes(job: Job, out: BinaryIO) -> bool:
     """Does one job, if the memory suffices for it."""
-    if job.limits.memory is not None:
-        with contextlib.suppress(ImportError, ValueError, OSError):
-            import resource
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
 
-            resource.setrlimit(resource.RLIMIT_AS, (job.limits.memory, job.limits.memory))
+        _, most = resource.getrlimit(resource.RLIMIT_AS)  # this stays: the next job may have a larger limit
+        resource.setrlimit(resource.RLIMIT_AS, (most if job.limits.memory is None else job.limits.memory, most))
     try:
         saturate(job, out)
     except Exception as error:

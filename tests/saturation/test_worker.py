@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,17 @@ def test_a_worker_takes_one_job_after_the_other(tools: Any) -> None:
     assert first.frozen.enodes == again.frozen.enodes == alone.frozen.enodes
     assert first.frozen.fired == again.frozen.fired == alone.frozen.fired
     assert other.report.nodes < first.report.nodes
+
+
+def test_each_job_has_its_own_memory(tools: Any) -> None:
+    with Worker() as worker:
+        first = worker.process
+        saturate(tools.chain(3), EXPLODING, Limits(memory=2**31), worker=worker)
+        for memory, said in ((2**32, str(2**32)), (None, "unlimited")):
+            saturate(tools.chain(3), EXPLODING, Limits(memory=memory), worker=worker)
+            limits = Path(f"/proc/{first.pid}/limits").read_text()
+            assert said in next(line for line in limits.splitlines() if line.startswith("Max address space"))
+        assert worker.process is first
 
 
 @pytest.mark.parametrize("end", ["killed", "memory", "interrupted"])
