@@ -122,6 +122,7 @@ def _parts(fault: Fault, rules: tuple[Rule, ...], imported: Imported, check: Che
         if small is None:
             continue
         plain = replace(options, shapes={}, measure_shapes={}, verify_inputs=None)
+        plain = replace(plain, skip_rules=(), only_rules=(), rule_files=())  # no other rules than the guilty ones
         try:
             found = Run(small.clone(), plain, None, rules).chooser().fault(None, check, fault.number)
         except EgraphOptError:  # it cannot be read, measured or run on its own
