@@ -42,7 +42,13 @@ def relevant(rules: Sequence[Rule], present: Iterable[Constructor]) -> tuple[Rul
 
 def constructors(patterns: Iterable[Pattern]) -> set[Constructor]:
     """Operators of patterns with their numbers of operands."""
-    return {(p.op, len(p.operands)) for q in patterns for p in walk(q) if isinstance(p, App)}
+    found: set[Constructor] = set()
+    stack = list(patterns)  # for walk takes twice as long, and this is asked of every rule for every graph
+    for pattern in stack:
+        if isinstance(pattern, App):
+            found.add((pattern.op, len(pattern.operands)))
+            stack += pattern.operands
+    return found
 
 
 def _made(rule: Rule, every: Collection[Constructor]) -> set[Constructor]:

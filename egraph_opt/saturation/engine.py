@@ -10,54 +10,22 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, Interner, TensorType, Type
 from egraph_opt.ops import IllTyped, numpy_dtype, operator
-from egraph_opt.rewrites import Constructor, Question, Rule, constructor, declare, emit
+from egraph_opt.rewrites import Constructor, Question, constructor, declare, emit
 from egraph_opt.rewrites.emit import PRELUDE, Emitted, declare_literal
 from egraph_opt.saturation.bindings import bindings
 from egraph_opt.saturation.mail import Mailboxes
 from egraph_opt.saturation.merge import Merge, find_merges
+from egraph_opt.saturation.needs import Link, Needs
 from egraph_opt.saturation.problem import Problem
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
-from egraph_opt.terms.pattern import App, Number, Pattern, Var, walk
 
 LEAVES = ("Input", "Const", "Opaque")
-Link = tuple[str, int, str]
-"""A constructor, a column of its operands, and the constructor or relation that an operand there is in."""
 CALM_NODES = 20_000
 """E-nodes up to which every match of every rule is applied..."""
 CALM_GROWTH = 4
 """...unless the last round multiplied the e-graph by more than this."""
 MATCH_LIMIT = 5_000
 """Matches above which a rule sits out a round of a large e-graph."""
-
-
-@dataclass(frozen=True)
-class _Needs:
-    """What must be in the e-graph before a rule can match: rows in tables, and classes of one table as operands in
-    another."""
-
-    tables: frozenset[str]
-    links: frozenset[Link]
-
-    @staticmethod
-    def of(rule: Rule, literals: Interner) -> _Needs:
-        """Those of ``rule``; its numbers are added to ``literals``."""
-        constants = rule.constants
-
-        def table(pattern: Pattern) -> str:
-            match pattern:
-                case App(op, _, operands):
-                    return constructor(op, len(operands))
-                case Number(value):
-                    return f"is_literal_{literals.id(value)}"
-                case Var(name):
-                    return "is_const" if name in constants else ""
-
-        links = frozenset(
-            (table(p), place, name)
-            for q in rule.lhs for p in walk(q) if isinstance(p, App)
-            for place, o in enumerate(p.operands, len(p.attrs)) if (name := table(o))
-        )  # fmt: skip
-        return _Needs(frozenset([*map(table, rule.lhs), *(child for _, _, child in links)]), links)
 
 
 @dataclass
@@ -81,7 +49,7 @@ class Engine:
         self.questions: dict[int, Question] = {}
         self.literals = Interner()
         self.constructors: list[Constructor] = []
-        self._asleep = dict(enumerate(_Needs.of(rule, self.literals) for rule in plain))
+        self._asleep = dict(enumerate(Needs.of(rule, self.literals) for rule in plain))
         self._linked: set[Link] = set()
         self._unmatched: dict[str, Emitted] = {}
         self._met: set[int] = set()  # literals that some constant equals
