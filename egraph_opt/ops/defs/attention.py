@@ -82,6 +82,15 @@ class Attention(Operator):
             q_heads, kv_heads, groups = 0, 0, int(rng.integers(1, 4))
             heads = groups * (1 + shared % 2)
         keys = length if causal else keys
+        q, k, v = (_seen(t, n) for t, n in zip(types, (q_heads, kv_heads, kv_heads), strict=True))
+        batch = next((t[0] for t in (q, k, v) if t), batch)
+        size = next((t[3] for t in (q, k) if t), size)
+        keys = next((t[2] for t in (k, v) if t), q[2] if q and causal else keys)
+        length = q[2] if q else keys if causal else length
+        if not in_heads:
+            groups = next((t[1] for t in (k, v) if t), q[1] if q and q[1] % groups else groups)
+            heads = q[1] if q else groups * (1 + shared % 2)
+        values = v[3] if v else values
         shapes = [(batch, heads, length, size), (batch, groups, keys, size), (batch, groups, keys, values)]
         if in_heads:
             shapes = [(b, n, h * s) for b, h, n, s in shapes]
@@ -152,6 +161,16 @@ def _split(type_: TensorType, heads: int) -> tuple[Size, Size, Size, Size]:
     if not isinstance(hidden, int) or heads < 0 or hidden % heads:
         raise IllTyped(f"{hidden} elements in {heads} heads")
     return batch, heads, length, hidden // heads
+
+
+def _seen(type_: TensorType | None, heads: int) -> tuple[int, ...]:
+    """The four numbers of a type, for the operands that are to fit it; none where they are not known."""
+    try:
+        sizes = _split(type_, heads) if type_ else ()
+    except IllTyped:
+        return ()
+    numbers = tuple(n for n in sizes if isinstance(n, int))
+    return numbers if len(numbers) == len(sizes) else ()
 
 
 def _parted(x: Array, heads: int) -> Array:
