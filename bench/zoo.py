@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from intervals import interval
 from peer_tools import PEERS
 from rich.console import Console
 from rich.table import Table
@@ -34,8 +35,6 @@ from egraph_opt.pipeline.sizes import measured_sizes
 from egraph_opt.runtime import RaceResult, race
 from egraph_opt.verification import random_feeds
 
-T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Student's t, two-sided 95 %, for one degree of freedom and more."""
 NO_LOSS, CHANGED, ALL = 0.97, 1.15, 1.03
 LEAST = {"ch_ppocr_mobile_v2.0_cls_infer": 1.4, "ch_PP-OCRv4_det_infer": 1.15}
 """The marks: ends of intervals, geometric means, and of two models alone."""
@@ -68,7 +67,7 @@ def bench(path: Path, peers: list[str], races: int, samples: int) -> dict[str, A
         "reason": result.report.reason,
         "seconds": seconds,
         "nodes": [result.report.before.nodes, result.report.after.nodes],
-        "ratio": {name: _interval([t.lap(name).ratio for t in timed]) for name in racers if name != "original"},
+        "ratio": {name: interval([t.lap(name).ratio for t in timed]) for name in racers if name != "original"},
         "spread": max(t.spread for t in timed),
         "milliseconds": _milliseconds(timed, "original"),
         "estimated": [_ms(result.report.estimated_before), _ms(result.report.estimated_after)],
@@ -76,14 +75,6 @@ def bench(path: Path, peers: list[str], races: int, samples: int) -> dict[str, A
         "rules": dict(result.report.rules),
         "failed": failed,
     }
-
-
-def _interval(ratios: Sequence[float]) -> list[float]:
-    """Geometric mean, and the two ends of its 95 % interval."""
-    logs = [math.log(ratio) for ratio in ratios]
-    middle = statistics.fmean(logs)
-    around = T[min(len(logs), len(T) + 1) - 2] * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0
-    return [math.exp(middle), math.exp(middle - around), math.exp(middle + around)]
 
 
 def _milliseconds(timed: Sequence[RaceResult], name: str) -> float:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 
 from egraph_opt.errors import UsageError
 from egraph_opt.runtime import BaselineError, halving, race, timing
+from egraph_opt.runtime.session import Array, run_session
 from egraph_opt.runtime.timing import CONTROL
 
 
@@ -79,6 +84,22 @@ def test_it_ends_where_all_that_are_left_are_far_from_the_baseline(
     counts = {result.lap(name).samples for name in names}
     assert counts == ({32} if ends else {100})
     assert race(dict.fromkeys(["base", *names], products(1)), FEEDS, samples=100).lap(names[0]).samples == 100
+
+
+@pytest.mark.parametrize(("cached", "untimed"), [(0.0, 1), (60.0, 2)])
+def test_short_runs_have_two_untimed_ones(cached: float, untimed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+
+    def run(session: ort.InferenceSession, feeds: Mapping[str, Array]) -> list[Any]:
+        runs.append(id(session))
+        return run_session(session, feeds)
+
+    monkeypatch.setattr(timing, "run_session", run)
+    monkeypatch.setattr(timing, "_CACHED", cached)
+    monkeypatch.setattr(timing, "_SHORTEST_SAMPLE", 0.0)
+    race({"a": products(1), "b": products(2)}, FEEDS, samples=10, sessions=1)
+    opened, once, sampled = 1, 2, 10 * (untimed + 1)
+    assert list(Counter(runs).values()) == [opened + once + sampled] * 3
 
 
 def test_what_does_not_run_is_left_out_unless_it_is_the_baseline() -> None:
