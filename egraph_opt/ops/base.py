@@ -18,6 +18,7 @@ import numpy as np
 
 from egraph_opt.ir import INTEGERS, AttrValue, Size, SizeExpr, TensorType, Type, evaluate
 from egraph_opt.ir.sizes import Floor
+from egraph_opt.ops.draws import integers, shuffled
 from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.schema import first_opset
 
@@ -42,10 +43,14 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Attributes and operand types that fit an operator; what gates and fuzzers draw their cases from."""
+    """Attributes and operand types that fit an operator; what gates and fuzzers draw their cases from.
+
+    ``result``: the type of the operator applied to them, if it has been inferred.
+    """
 
     attrs: Attrs
     types: tuple[TensorType, ...]
+    result: Type | None = None
 
 
 class Operator:
@@ -190,13 +195,13 @@ def concrete_type(type_: TensorType, sizes: dict[str, int]) -> TensorType:
 def random_shape(rng: Rng, rank: int | None = None, low: int = 1, high: int = 4) -> tuple[int, ...]:
     """A small shape; sizes are drawn independently, 1 included."""
     count = int(rng.integers(0, 5)) if rank is None else rank
-    return tuple(int(n) for n in rng.integers(low, high + 1, count))
+    return integers(rng, low, high + 1, count)
 
 
 def distinct_shape(rng: Rng, rank: int | None = None) -> tuple[int, ...]:
     """A small shape with a different size on every axis, sometimes with a 1 among them."""
     count = int(rng.integers(1, 5)) if rank is None else rank
-    shape = [int(n) for n in rng.permutation(np.arange(2, 4 + count))[:count]]
+    shape = shuffled(rng, range(2, 4 + count))[:count]
     if count and rng.random() < 0.25:
         shape[int(rng.integers(count))] = 1
     return tuple(shape)
@@ -224,12 +229,11 @@ def sizes(value: AttrValue) -> tuple[Size, ...]:
 
 def fitting(declared: Operator, attrs: Sequence[AttrValue], types: Sequence[TensorType]) -> Sample | None:
     """The sample of these attributes and types, or ``None`` when ``declared`` does not accept them."""
-    sample = Sample(tuple(attrs), tuple(types))
+    attrs, types = tuple(attrs), tuple(types)
     try:
-        declared.infer(sample.attrs, sample.types)
+        return Sample(attrs, types, declared.infer(attrs, types))
     except IllTyped:
         return None
-    return sample
 
 
 def wide(x: Array) -> Array:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from egraph_opt.ir import Size
+from egraph_opt.ops.draws import integers
 from egraph_opt.terms.equation import Equation
 from egraph_opt.terms.expressions import Environment, Undefined, evaluate, names_in
 
@@ -67,8 +68,8 @@ def _changed(shape: Shape, fact: Fact, known: Environment, rng: np.random.Genera
     places = [evaluate(text, known) if text else None for text in fact.places]
     match fact.part, value, places:
         case "rank", int(), _ if 0 <= value <= LARGEST:
-            more = rng.integers(*MISSING, max(value - len(shape), 0))
-            return (*map(int, more), *shape[max(len(shape) - value, 0) :])
+            more = integers(rng, *MISSING, max(value - len(shape), 0))
+            return (*more, *shape[max(len(shape) - value, 0) :])
         case "axis", _, [int(axis)] if -len(shape) <= axis < len(shape):
             axis %= len(shape)
             return (*shape[:axis], value, *shape[axis + 1 :])  # type: ignore[return-value]

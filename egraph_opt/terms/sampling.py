@@ -13,6 +13,7 @@ import numpy as np
 
 from egraph_opt.ir import INTEGERS, AttrValue, TensorType, Type
 from egraph_opt.ops import IllTyped, Operator, Sample, operator
+from egraph_opt.ops.draws import one_of
 from egraph_opt.terms.equation import Equation
 from egraph_opt.terms.expressions import Undefined, evaluate, names_in
 from egraph_opt.terms.facts import Fact, facts_of, fitted
@@ -175,7 +176,7 @@ class _Attempt:
         chosen = [self._attribute(*each) for each in zip(node.names, asked, sample.attrs, strict=True)]
         drawn = [self._whole(t) for t in sample.types] if node.indexes else sample.types
         types = [self._operand(node, index, type_) for index, type_ in enumerate(drawn)]
-        made = node.declared.infer(tuple(chosen), types)  # type: ignore[arg-type]
+        made = _result(node.declared, sample, chosen, types)
         if not all(evaluate(condition, self.known) for condition in node.conditions):
             raise Rejected
         return made
@@ -236,7 +237,7 @@ class _Attempt:
         """``type_`` as part of an index: operators draw floats, and all parts have one dtype."""
         if not isinstance(type_, TensorType) or type_.dtype in INTEGERS:
             return type_
-        self.index_dtype = self.index_dtype or str(self.rng.choice(INDEX_DTYPES))
+        self.index_dtype = self.index_dtype or one_of(self.rng, INDEX_DTYPES)
         return TensorType(self.index_dtype, type_.shape)
 
     def _tensor(self, name: str, drawn: Type) -> TensorType:
@@ -249,6 +250,14 @@ class _Attempt:
             found = drawn if shape == drawn.shape else TensorType(drawn.dtype, shape)
             self.case.tensors[name] = self.known[name] = found
         return found
+
+
+def _result(declared: Operator, sample: Sample, attrs: Sequence[AttrValue], types: Sequence[Type]) -> Type:
+    """The type of an operator: that of the sample, where that is taken as it is; raises IllTyped."""
+    taken = zip((*attrs, *types), (*sample.attrs, *sample.types), strict=True)
+    if sample.result is not None and all(a is b for a, b in taken):
+        return sample.result
+    return declared.infer(tuple(attrs), types)  # type: ignore[arg-type]
 
 
 def _preserved(pattern: Pattern) -> str:

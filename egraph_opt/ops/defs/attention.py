@@ -10,6 +10,7 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import Operator, Param, Sample, fitting, integer, require, wide
+from egraph_opt.ops.draws import one_of, shuffled
 from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
@@ -69,11 +70,11 @@ class Attention(Operator):
         given = next((t for t in types if t), None)
         q_heads, kv_heads, causal, scale = attrs
         causal = int(rng.integers(2)) if causal is None else causal
-        scale = float(np.float32(rng.choice([1.0, 0.5, 0.125]))) if scale is None else scale
+        scale = float(np.float32(one_of(rng, (1.0, 0.5, 0.125)))) if scale is None else scale
         in_heads = bool(rng.integers(2)) if q_heads is None and kv_heads is None else bool(q_heads or kv_heads)
         if given is not None:
             in_heads = given.rank == 3
-        batch, length, keys, size, values, shared = (int(n) for n in rng.permutation(np.arange(1, 7)))
+        batch, length, keys, size, values, shared = shuffled(rng, range(1, 7))
         if in_heads:
             kv_heads = int(rng.integers(1, 4)) if not kv_heads else integer(kv_heads)
             q_heads = kv_heads * (1 + shared % 2) if not q_heads else integer(q_heads)

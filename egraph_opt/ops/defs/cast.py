@@ -9,6 +9,7 @@ import numpy as np
 
 from egraph_opt.ir import NUMERIC, AttrValue, TensorType, Type
 from egraph_opt.ops.base import Operator, Param, Sample, broadcast, distinct_shape, fitting, require
+from egraph_opt.ops.draws import one_of
 from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering, dtype_name, numpy_dtype, onnx_dtype
 from egraph_opt.ops.source import Source
@@ -40,8 +41,8 @@ class Cast(Operator):
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         kinds = ("float32", "float64", "int32", "int64", "bool", "float16")
-        to = str(rng.choice(kinds)) if attrs[0] is None else attrs[0]
-        return fitting(self, (to,), (types[0] or TensorType(str(rng.choice(kinds)), distinct_shape(rng)),))
+        to = one_of(rng, kinds) if attrs[0] is None else attrs[0]
+        return fitting(self, (to,), (types[0] or TensorType(one_of(rng, kinds), distinct_shape(rng)),))
 
     def from_onnx(self, source: Source) -> int:
         if source.op_type == "CastLike":

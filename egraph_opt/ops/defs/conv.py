@@ -15,6 +15,7 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import Operator, Param, Sample, fitting, integer, ints, require
+from egraph_opt.ops.draws import integers, one_of
 from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.registry import operator
@@ -90,16 +91,12 @@ class Conv(Operator):
         outputs = filters[0] if filters else group * int(rng.integers(1, 4))
         if group == 0 or channels % group or outputs % group:
             return None
-        w = w or TensorType(
-            x.dtype if x else "float64", (outputs, channels // group, *(int(k) for k in rng.integers(1, 4, spatial)))
-        )
-        x = x or TensorType(
-            w.dtype, (int(rng.integers(1, 3)), channels, *(int(n) for n in rng.integers(2, 7, spatial)))
-        )
+        w = w or TensorType(x.dtype if x else "float64", (outputs, channels // group, *integers(rng, 1, 4, spatial)))
+        x = x or TensorType(w.dtype, (int(rng.integers(1, 3)), channels, *integers(rng, 2, 7, spatial)))
         chosen = (
-            attrs[0] if attrs[0] is not None else tuple(int(s) for s in rng.integers(1, 3, spatial)),
+            attrs[0] if attrs[0] is not None else integers(rng, 1, 3, spatial),
             attrs[1] if attrs[1] is not None else random_pads(rng, spatial),
-            attrs[2] if attrs[2] is not None else (tuple(int(d) for d in rng.integers(1, 3, spatial))),
+            attrs[2] if attrs[2] is not None else integers(rng, 1, 3, spatial),
             group,
         )
         bias = (b or TensorType(x.dtype, (outputs,)),) if len(types) == 3 else ()
@@ -172,7 +169,7 @@ class FusedConv(Conv):
         inner = Conv().complete(rng, attrs[:4], types)
         if inner is None:
             return None
-        name = str(attrs[4] if attrs[4] is not None else rng.choice(FUSED_ACTIVATIONS))
+        name = str(attrs[4] if attrs[4] is not None else one_of(rng, FUSED_ACTIVATIONS))
         given = attrs[5] if isinstance(attrs[5], tuple) else (None,) * len(operator(name).params)
         activation = operator(name).complete(rng, given, [inner.types[0]])
         return activation and Sample((*inner.attrs, name, activation.attrs), inner.types)
@@ -296,8 +293,8 @@ def random_pads(rng: Rng, spatial: int) -> tuple[int, ...]:
     if kind == 0:
         return (0,) * (2 * spatial)
     if kind == 1:
-        return tuple(int(p) for p in rng.integers(0, 3, spatial)) * 2
-    return tuple(int(p) for p in rng.integers(0, 3, 2 * spatial))
+        return integers(rng, 0, 3, spatial) * 2
+    return integers(rng, 0, 3, 2 * spatial)
 
 
 def _random_group(rng: Rng, x: TensorType | None, w: TensorType | None, filters: Sequence[int]) -> int:

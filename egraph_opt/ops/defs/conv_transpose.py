@@ -14,6 +14,7 @@ import numpy as np
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import Operator, Param, Sample, fitting, integer, ints, require, wide
 from egraph_opt.ops.defs.conv import written_kernel
+from egraph_opt.ops.draws import integers, one_of
 from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
@@ -99,15 +100,15 @@ class ConvTranspose(Operator):
             return None
         channels = x.numbers()[1] if x else w.numbers()[0] if w else None
         fits = [g for g in (1, 2, 3) if (channels or g) % g == 0 and (b is None or b.numbers()[0] % g == 0)]
-        group = int(rng.choice(fits)) if attrs[4] is None else integer(attrs[4])
+        group = one_of(rng, fits) if attrs[4] is None else integer(attrs[4])
         channels = channels or group * int(rng.integers(1, 4))
         filters = b.numbers()[0] // group if b and group else int(rng.integers(1, 4))
         dtype = next((t.dtype for t in (x, w, b) if t), "float64")
-        w = w or TensorType(dtype, (channels, filters, *(int(k) for k in rng.integers(1, 4, spatial))))
-        x = x or TensorType(dtype, (int(rng.integers(1, 3)), channels, *(int(k) for k in rng.integers(2, 6, spatial))))
-        strides = tuple(int(s) for s in rng.integers(1, 4, spatial)) if attrs[0] is None else ints(attrs[0])
-        dilations = tuple(int(d) for d in rng.integers(1, 3, spatial)) if attrs[2] is None else ints(attrs[2])
-        pads = tuple(int(p) for p in rng.integers(0, 2, 2 * spatial)) if attrs[1] is None else attrs[1]
+        w = w or TensorType(dtype, (channels, filters, *integers(rng, 1, 4, spatial)))
+        x = x or TensorType(dtype, (int(rng.integers(1, 3)), channels, *integers(rng, 2, 6, spatial)))
+        strides = integers(rng, 1, 4, spatial) if attrs[0] is None else ints(attrs[0])
+        dilations = integers(rng, 1, 3, spatial) if attrs[2] is None else ints(attrs[2])
+        pads = integers(rng, 0, 2, 2 * spatial) if attrs[1] is None else attrs[1]
         extra = tuple(int(rng.integers(0, s)) for s in strides) if attrs[3] is None else attrs[3]
         bias = (b or TensorType(dtype, (w.numbers()[1] * group,)),) if len(types) == 3 else ()
         return fitting(self, (strides, pads, dilations, extra, group), (x, w, *bias))

@@ -11,7 +11,8 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, INTEGERS, NUMERIC, AttrValue, TensorType, Type
 from egraph_opt.ops.base import Operator, Param, Sample, broadcast, fitting, holds, random_shape, require
-from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
+from egraph_opt.ops.draws import one_of
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 
@@ -44,7 +45,8 @@ class Unary(Operator):
         self.onnx_names = (name,)
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
-        require(types[0].dtype in self.dtypes, f"{self.name} is not defined on {types[0].dtype}")
+        if types[0].dtype not in self.dtypes:
+            raise IllTyped(f"{self.name} is not defined on {types[0].dtype}")
         return types[0]
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
@@ -54,7 +56,7 @@ class Unary(Operator):
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         chosen = tuple(
-            float(np.float32(default * rng.choice([1.0, 0.5, 2.0]))) if given is None else given
+            float(np.float32(default * one_of(rng, (1.0, 0.5, 2.0)))) if given is None else given
             for given, default in zip(attrs, self.defaults.values(), strict=True)
         )
         dtype = "float64" if "float64" in self.dtypes else "bool"
@@ -91,8 +93,10 @@ class Binary(Operator):
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         x, y = types
-        require(x.dtype == y.dtype, f"{self.name} of {x.dtype} and {y.dtype}")
-        require(x.dtype in self.dtypes, f"{self.name} is not defined on {x.dtype}")
+        if x.dtype != y.dtype:
+            raise IllTyped(f"{self.name} of {x.dtype} and {y.dtype}")
+        if x.dtype not in self.dtypes:
+            raise IllTyped(f"{self.name} is not defined on {x.dtype}")
         return TensorType(self.result or x.dtype, broadcast([x.shape, y.shape]))
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
@@ -218,7 +222,7 @@ class Gelu(Unary):
         self.params = (Param("approximate"),)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
-        kind = attrs[0] if attrs[0] is not None else str(rng.choice(["none", "tanh"]))
+        kind = attrs[0] if attrs[0] is not None else one_of(rng, ("none", "tanh"))
         return fitting(self, (kind,), (types[0] or TensorType("float64", random_shape(rng)),))
 
     def from_onnx(self, source: Source) -> int:

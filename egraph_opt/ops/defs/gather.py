@@ -8,6 +8,7 @@ import numpy as np
 
 from egraph_opt.ir import AttrValue, TensorType, Type
 from egraph_opt.ops.base import Operator, Param, Sample, distinct_shape, fitting, integer, require
+from egraph_opt.ops.draws import one_of
 from egraph_opt.ops.kinds import Array, Attrs, Rng, Types
 from egraph_opt.ops.source import Source
 
@@ -58,7 +59,7 @@ class Gather(GatherBase):
         if data.rank == 0:
             return None
         axis = int(rng.integers(data.rank)) if attrs[0] is None else attrs[0]
-        indices = types[1] or TensorType(str(rng.choice(_INDICES)), distinct_shape(rng, int(rng.integers(0, 4))))
+        indices = types[1] or TensorType(one_of(rng, _INDICES), distinct_shape(rng, int(rng.integers(0, 4))))
         return fitting(self, (axis,), (data, indices))
 
 
@@ -95,7 +96,7 @@ class GatherElements(GatherBase):
         free = [
             int(rng.integers(1, 5)) if i == axis else int(rng.integers(1, n + 1)) for i, n in enumerate(data.numbers())
         ]
-        indices = types[1] or TensorType(str(rng.choice(_INDICES)), tuple(free))
+        indices = types[1] or TensorType(one_of(rng, _INDICES), tuple(free))
         return fitting(self, (axis,), (data, indices))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import Operator, Param, Sample, broadcast, distinct_shape, fitting, integer, require, wide
+from egraph_opt.ops.draws import one_of, shuffled
 from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types
 from egraph_opt.ops.source import Source
 
@@ -115,8 +116,8 @@ class Gemm(Operator):
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         a, b, c = (*types, None)[:3]
         trans_a, trans_b = (int(rng.integers(2)) if v is None else integer(v) for v in attrs[:2])
-        scales = [float(rng.choice([1, 2, -1, 3])) if v is None else float(str(v)) for v in attrs[2:]]
-        rows, inner, columns = (int(n) for n in rng.permutation(np.arange(1, 7))[:3])
+        scales = [float(one_of(rng, (1, 2, -1, 3))) if v is None else float(str(v)) for v in attrs[2:]]
+        rows, inner, columns = shuffled(rng, range(1, 7))[:3]
         if any(t is not None and t.rank != 2 for t in (a, b)) or (c is not None and c.rank > 2):
             return None
         if c is not None and c.rank:  # a dimension of c that is 1 broadcasts to anything

@@ -20,6 +20,7 @@ from egraph_opt.ops.base import (
     require,
     sizes,
 )
+from egraph_opt.ops.draws import integers, shuffled
 from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
@@ -47,7 +48,8 @@ class Transpose(Mover):
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         x, perm = types[0], ints(attrs[0])
-        require(sorted(perm) == list(range(x.rank)), f"perm {perm} does not order the {x.rank} axes")
+        if sorted(perm) != list(range(x.rank)):
+            raise IllTyped(f"perm {perm} does not order the {x.rank} axes")
         return TensorType(x.dtype, tuple(x.shape[axis] for axis in perm))
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
@@ -55,7 +57,7 @@ class Transpose(Mover):
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         rank = types[0].rank if types[0] else len(ints(attrs[0])) if attrs[0] is not None else int(rng.integers(1, 5))
-        perm = tuple(int(a) for a in rng.permutation(rank)) if attrs[0] is None else attrs[0]
+        perm = tuple(shuffled(rng, range(rank))) if attrs[0] is None else attrs[0]
         return fitting(self, (perm,), (types[0] or TensorType("float64", distinct_shape(rng, rank)),))
 
     def from_onnx(self, source: Source) -> int:
@@ -120,9 +122,10 @@ class Split(Mover):
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         axis, pieces, x = integer(attrs[0]), ints(attrs[1]), types[0]
-        require(0 <= axis < x.rank, f"Split along axis {axis} of {x}")
-        require(bool(pieces) and min(pieces) >= 0, f"Split into {pieces}")
-        require(sum(pieces) == x.shape[axis], f"Split of {x} along axis {axis} into {pieces}")
+        if not pieces or min(pieces) < 0:
+            raise IllTyped(f"Split into {pieces}")
+        if not 0 <= axis < x.rank or sum(pieces) != x.shape[axis]:
+            raise IllTyped(f"Split of {x} along axis {axis} into {pieces}")
         shapes = [(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in pieces]
         return TupleType(tuple(TensorType(x.dtype, shape) for shape in shapes))
 
@@ -173,8 +176,8 @@ def _equal_pieces(size: Size, count: int, opset: int) -> tuple[int, ...]:
 def _pieces(rng: Rng, size: int, free: bool) -> tuple[int, ...]:
     """Different positive pieces of an axis, which may change its size when ``free``."""
     if free:
-        return tuple(int(n) for n in rng.permutation(np.arange(1, 5))[: int(rng.integers(1, 4))])
-    cuts = sorted({int(c) for c in rng.integers(1, size, 2)}) if size > 1 else []
+        return tuple(shuffled(rng, range(1, 5))[: int(rng.integers(1, 4))])
+    cuts = sorted(set(integers(rng, 1, size, 2))) if size > 1 else []
     return tuple(b - a for a, b in zip([0, *cuts], [*cuts, size], strict=True))
 
 
@@ -187,11 +190,12 @@ class Expand(Mover):
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         x, shape = types[0], sizes(attrs[0])
-        require(len(shape) >= x.rank and broadcast([x.shape, shape]) == shape, f"Expand of {x} to {list(shape)}")
+        if len(shape) < x.rank or broadcast([x.shape, shape]) != shape:
+            raise IllTyped(f"Expand of {x} to {list(shape)}")
         added = len(shape) - x.rank
         for axis, size in enumerate(shape):
-            stays = axis >= added and x.shape[axis - added] == size
-            require(stays or isinstance(size, int), f"Expand of {x} to {list(shape)} is not expressible in ONNX")
+            if not isinstance(size, int) and (axis < added or x.shape[axis - added] != size):
+                raise IllTyped(f"Expand of {x} to {list(shape)} is not expressible in ONNX")
         return TensorType(x.dtype, shape)
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
@@ -250,7 +254,7 @@ class Tile(Mover):
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         rank = None if attrs[0] is None else len(ints(attrs[0]))
         x = types[0] or TensorType("float64", distinct_shape(rng, rank))
-        repeats = tuple(int(n) for n in rng.integers(1, 4, x.rank)) if attrs[0] is None else attrs[0]
+        repeats = integers(rng, 1, 4, x.rank) if attrs[0] is None else attrs[0]
         return fitting(self, (repeats,), (x,))
 
     def from_onnx(self, source: Source) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, TensorType, Type
 from egraph_opt.ops.base import Operator, Param, Sample, broadcast, distinct_shape, fitting, integer, require, wide
+from egraph_opt.ops.draws import one_of
 from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
@@ -189,10 +190,10 @@ class LRN(Operator):
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         x = types[0] or TensorType("float64", distinct_shape(rng, 4))
         fresh = (
-            float(np.float32(rng.choice([1e-4, 0.5]))),
+            float(np.float32(one_of(rng, (1e-4, 0.5)))),
             0.75,
-            float(rng.choice([1, 2])),
-            int(rng.choice([1, 3, 5])),
+            float(one_of(rng, (1, 2))),
+            one_of(rng, (1, 3, 5)),
         )
         return fitting(self, [f if a is None else a for a, f in zip(attrs, fresh, strict=True)], (x,))
 

@@ -20,6 +20,7 @@ from egraph_opt.ops.base import (
     lower_bound,
     require,
 )
+from egraph_opt.ops.draws import integers
 from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
@@ -133,7 +134,7 @@ def _random_pads(rng: Rng, shape: tuple[int, ...], mode: AttrValue) -> tuple[int
     sides: list[tuple[int, int]] = []
     for size in shape:
         high = min(3, size) if mode == "reflect" else 3
-        begin, end = (int(p) for p in rng.integers(0, max(high, 1), 2))
+        begin, end = integers(rng, 0, max(high, 1), 2)
         if mode == "constant" and size > 1 and rng.random() < 0.2:
             begin = -1
         sides.append((begin, end))

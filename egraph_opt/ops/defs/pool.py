@@ -23,6 +23,7 @@ from egraph_opt.ops.base import (
     wide,
 )
 from egraph_opt.ops.defs.conv import resolve_pads, sliding_windows
+from egraph_opt.ops.draws import integers
 from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
@@ -68,12 +69,12 @@ class Pool(Operator):
         spatial = types[0].rank - 2 if types[0] else given or int(rng.integers(1, 4))
         if spatial < 1:
             return None
-        x = types[0] or TensorType("float64", (*distinct_shape(rng, 2), *(int(n) for n in rng.integers(1, 8, spatial))))
-        kernel = tuple(int(k) for k in rng.integers(1, 4, spatial)) if attrs[0] is None else ints(attrs[0])
-        strides = tuple(int(s) for s in rng.integers(1, 4, spatial)) if attrs[1] is None else attrs[1]
+        x = types[0] or TensorType("float64", (*distinct_shape(rng, 2), *integers(rng, 1, 8, spatial)))
+        kernel = integers(rng, 1, 4, spatial) if attrs[0] is None else ints(attrs[0])
+        strides = integers(rng, 1, 4, spatial) if attrs[1] is None else attrs[1]
         pads = tuple(int(rng.integers(0, k)) for k in kernel * 2) if attrs[2] is None else attrs[2]
         wide_steps = rng.random() < 0.3
-        dilations = tuple(int(d) for d in rng.integers(1, 3 if wide_steps else 2, spatial))
+        dilations = integers(rng, 1, 3 if wide_steps else 2, spatial)
         flags = (int(rng.integers(2)) if flag is None else flag for flag in attrs[4:])
         chosen = (kernel, strides, pads, dilations if attrs[3] is None else attrs[3], *flags)
         return fitting(self, chosen, (x,))

@@ -21,7 +21,8 @@ from egraph_opt.ops.base import (
     require,
     wide,
 )
-from egraph_opt.ops.kinds import Array, Attrs, Rng, Types
+from egraph_opt.ops.draws import shuffled
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 
@@ -52,10 +53,11 @@ class Reduce(Operator):
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         axes, keep, x = ints(attrs[0]), integer(attrs[1]), types[0]
-        require(x.dtype in self.dtypes, f"{self.name} is not defined on {x.dtype}")
+        if x.dtype not in self.dtypes:
+            raise IllTyped(f"{self.name} is not defined on {x.dtype}")
         require(keep in (0, 1), "keepdims is 0 or 1")
-        require(bool(axes) and list(axes) == sorted(set(axes)), f"{self.name} over axes {axes}")
-        require(axes[0] >= 0 and axes[-1] < x.rank, f"{self.name} of {x} over axes {axes}")
+        if not axes or list(axes) != sorted(set(axes)) or axes[0] < 0 or axes[-1] >= x.rank:
+            raise IllTyped(f"{self.name} of {x} over axes {axes}")
         require(self.empty or all(x.shape[axis] != 0 for axis in axes), f"{self.name} of nothing")
         return TensorType(x.dtype, _reduced(x.shape, axes, keep))
 
@@ -71,7 +73,7 @@ class Reduce(Operator):
         if x.rank == 0:
             return None
         count = int(rng.integers(1, x.rank + 1))
-        axes = tuple(sorted(int(a) for a in rng.permutation(x.rank)[:count])) if attrs[0] is None else attrs[0]
+        axes = tuple(sorted(shuffled(rng, range(x.rank))[:count])) if attrs[0] is None else attrs[0]
         return fitting(self, (axes, int(rng.integers(2)) if attrs[1] is None else attrs[1]), (x,))
 
     def from_onnx(self, source: Source) -> int:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from egraph_opt.ir import AttrValue, Size, TensorType, Type, floordiv, product
-from egraph_opt.ops.base import Operator, Param, Sample, distinct_shape, fitting, ints, lower_bound, require, sizes
-from egraph_opt.ops.kinds import Array, Attrs, Rng, Types, Unsupported
+from egraph_opt.ops.base import Operator, Param, Sample, distinct_shape, fitting, ints, lower_bound, sizes
+from egraph_opt.ops.draws import one_of
+from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
 
@@ -35,8 +36,10 @@ class Reshape(Operator):
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
         x, shape = types[0], sizes(attrs[0])
-        require(product(shape) == x.elements, f"{x} has not the elements of shape {list(shape)}")
-        require(_plan(x.shape, shape) is not None, f"Reshape of {x} to {list(shape)} is not expressible in ONNX")
+        if product(shape) != x.elements:
+            raise IllTyped(f"{x} has not the elements of shape {list(shape)}")
+        if _plan(x.shape, shape) is None:
+            raise IllTyped(f"Reshape of {x} to {list(shape)} is not expressible in ONNX")
         return TensorType(x.dtype, shape)
 
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
@@ -264,7 +267,7 @@ def _regroup(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[int, ...
             result[axis : axis + 2] = [result[axis] * result[axis + 1]]
         elif kind == 1 and axis < len(result) and result[axis] > 1:
             factors = [f for f in range(2, result[axis] + 1) if result[axis] % f == 0]
-            factor = int(rng.choice(factors))
+            factor = one_of(rng, factors)
             result[axis : axis + 1] = [result[axis] // factor, factor]
         elif kind == 2 and 1 in result:
             result.remove(1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from egraph_opt.ir import FLOATS, AttrValue, Size, TensorType, Type
 from egraph_opt.ops.base import Operator, Param, Sample, fitting, integer, require, wide
+from egraph_opt.ops.draws import shuffled
 from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
@@ -59,7 +60,7 @@ class RotaryEmbedding(Operator):
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         x, cosines = types[0], types[1] or types[2]
-        batch, length, half, heads = (int(n) for n in rng.permutation(np.arange(1, 6))[:4])
+        batch, length, half, heads = shuffled(rng, range(1, 6))[:4]
         if cosines is not None and cosines.rank == 3:
             batch, length, half = cosines.numbers()
         given = (heads if rng.random() < 0.5 else 0) if attrs[0] is None else integer(attrs[0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from egraph_opt.ir import AttrValue, Size, TensorType, Type, floordiv
 from egraph_opt.ops.base import Operator, Param, Sample, distinct_shape, fitting, ints, lower_bound, require
+from egraph_opt.ops.draws import integers, one_of, shuffled
 from egraph_opt.ops.kinds import Array, Attrs, IllTyped, Rng, Types, Unsupported
 from egraph_opt.ops.lowering import Lowering
 from egraph_opt.ops.source import Source
@@ -57,11 +58,7 @@ class Slice(Operator):
         count = given if given is not None else int(rng.integers(1, len(shape) + 1)) if shape else 0
         if count > len(shape) or not shape:
             return None
-        axes = (
-            ints(attrs[0])
-            if attrs[0] is not None
-            else tuple(sorted(int(a) for a in rng.permutation(len(shape))[:count]))
-        )
+        axes = ints(attrs[0]) if attrs[0] is not None else tuple(sorted(shuffled(rng, range(len(shape)))[:count]))
         if any(axis >= len(shape) for axis in axes):
             return None
         if attrs[1] is None and attrs[2] is None and attrs[3] is None:
@@ -220,8 +217,8 @@ def _is_far(bound: Size) -> bool:
 
 def _random_row(rng: Rng, size: int) -> tuple[int, int, int]:
     """Canonical bounds that keep at least one element."""
-    a, b = sorted(int(n) for n in rng.integers(0, size, 2))
-    step = int(rng.choice([1, 1, 1, 2, -1, -2]))
+    a, b = sorted(integers(rng, 0, size, 2))
+    step = one_of(rng, (1, 1, 1, 2, -1, -2))
     return _static(size, a, b + 1, step) if step > 0 else _static(size, b, a - 1 - size if a == 0 else a - 1, step)
 
 
