@@ -220,13 +220,19 @@ class ConstantFolder:
             x, y = x.astype(np.float64), y.astype(np.float64)
             total = np.abs(x + y if enode.op == "Add" else x - y)
             terms = np.maximum(np.abs(x), np.abs(y))
-            if axes := tuple(self._summed.get(enode.cls, ())):
-                total, terms = (np.max(a, axis=axes) for a in (total, terms))
-            return bool(np.any(np.isfinite(terms) & (terms > total * 2.0**CANCELLED_BITS)))
+            if not _is_lost(total, terms):  # then no maximum is either
+                return False
+            axes = tuple(self._summed.get(enode.cls, ()))
+            return not axes or _is_lost(np.max(total, axis=axes), np.max(terms, axis=axes))
 
     @cached_property
     def _summed(self) -> dict[int, Axes]:
         return summed_axes(self.enodes, self.class_types, self.constant_classes, self.roots)
+
+
+def _is_lost(total: NDArray[np.float64], terms: NDArray[np.float64]) -> bool:
+    """Whether a sum is ``CANCELLED_BITS`` smaller than its largest term anywhere."""
+    return bool(np.any(np.isfinite(terms) & (terms > total * 2.0**CANCELLED_BITS)))
 
 
 def _bytes(type_: TensorType) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from egraph_opt.ops import operator
 from egraph_opt.rewrites import Rule
 from egraph_opt.saturation.constants import ConstantFolder
 from egraph_opt.saturation.enodes import ENode
+from egraph_opt.saturation.repeats import Key, without_repeats
 from egraph_opt.saturation.snapshot import Snapshot
 from egraph_opt.terms.pattern import App
 
@@ -144,18 +145,20 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, gua
     class_types: list[Type | None] = [None] * snapshot.class_count
     for cls, number in snapshot.class_types.items():
         class_types[cls] = snapshot.types[number]
-    every = [e for e in _decode(snapshot) if all(class_types[c] is not None for c in (e.cls, *e.operands))]
+    decoded = [(e, k) for e, k in _decode(snapshot) if all(class_types[c] is not None for c in (e.cls, *e.operands))]
+    every, keys = [e for e, _ in decoded], [key for _, key in decoded]
     original = tuple(snapshot.node_class)
     known = {(n.op, repr(n.attrs), tuple(original[i] for i in n.operands)) for n in graph.nodes}
-    ours = frozenset(i for i, e in enumerate(every) if (e.op, repr(e.attrs), e.operands) in known)
+    ours = frozenset(i for i, key in enumerate(keys) if key in known)
     roots = frozenset(original[i] for i in graph.outputs)
     folder = ConstantFolder(
         every, class_types, graph.constants, ours, guard_cancellation, frozenset(snapshot.constant), roots
     )
     stored = {cls for cls in folder.recipe if folder.storable(cls)}
-    offered = [e for i, e in enumerate(every) if i not in folder.refused]
-    enodes = _without_repeats([e for e in offered if e.cls not in stored and e.op != "Const"], known)
-    enodes += [ENode("Const", (cls,), (), cls) for cls in sorted(stored)]
+    offered = [i for i, e in enumerate(every) if i not in folder.refused and e.cls not in stored and e.op != "Const"]
+    offered = without_repeats(every, keys, offered, ours, stored, snapshot.class_types)
+    used = {*original, *(cls for i in offered for cls in every[i].operands)}
+    enodes = [every[i] for i in offered] + [ENode("Const", (cls,), (), cls) for cls in sorted(stored & used)]
     if folder.refused:
         enodes = _computable(enodes)
     egraph = EGraph.build(
@@ -170,37 +173,34 @@ def freeze(graph: TensorGraph, snapshot: Snapshot, rules: Sequence[Rule], *, gua
     )
 
 
-def _computable(enodes: list[ENode]) -> list[ENode]:
+def _computable(enodes: Sequence[ENode]) -> list[ENode]:
     """The e-nodes that can be computed from leaves, without what was refused."""
+    users: dict[int, list[int]] = {}
+    for index, enode in enumerate(enodes):
+        for cls in set(enode.operands):
+            users.setdefault(cls, []).append(index)
+    missing = [len(set(enode.operands)) for enode in enodes]
+    ready = [index for index, count in enumerate(missing) if not count]
     reached: set[int] = set()
-    while True:
-        kept = [e for e in enodes if reached.issuperset(e.operands)]
-        classes = {e.cls for e in kept}
-        if classes == reached:
-            return kept
-        reached = classes
+    for index in ready:  # grows meanwhile
+        if (cls := enodes[index].cls) not in reached:
+            reached.add(cls)
+            for user in users.get(cls, ()):
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.append(user)
+    return [enode for enode, count in zip(enodes, missing, strict=True) if not count]
 
 
-def _without_repeats(enodes: Sequence[ENode], known: set[tuple[str, str, tuple[int, ...]]]) -> list[ENode]:
-    """One of the e-nodes of a class that differ in the order of their operands alone: the graph's own, else the first.
-
-    That they are equal has been proved (they are in one class); extraction need not choose between them.
-    """
-    kept: dict[tuple[int, str, str, tuple[int, ...]], ENode] = {}
-    for enode in enodes:
-        key = (enode.cls, enode.op, repr(enode.attrs), tuple(sorted(enode.operands)))
-        if key not in kept or (enode.op, repr(enode.attrs), enode.operands) in known:
-            kept[key] = enode
-    return list(kept.values())
-
-
-def _decode(snapshot: Snapshot) -> list[ENode]:
-    decoded: list[ENode] = []
+def _decode(snapshot: Snapshot) -> Iterator[tuple[ENode, Key]]:
     for table in snapshot.tables:
         raw = [True] if table.op in ("Const", "Opaque") else [False]
         if table.op not in LEAVES:
             raw = [p.kind == "int" for p in operator(table.op).params]
+        known: dict[tuple[int, ...], tuple[tuple[AttrValue, ...], str]] = {}
         for attrs, operands, cls in zip(table.attrs, table.operands, table.classes, strict=True):
-            values = tuple(v if r else snapshot.values[v] for v, r in zip(attrs, raw, strict=True))
-            decoded.append(ENode(table.op, values, operands, cls))
-    return decoded
+            if attrs not in known:
+                values = tuple(v if r else snapshot.values[v] for v, r in zip(attrs, raw, strict=True))
+                known[attrs] = values, repr(values)
+            values, shown = known[attrs]
+            yield ENode(table.op, values, operands, cls), (table.op, shown, operands)
