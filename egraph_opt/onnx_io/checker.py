@@ -1,4 +1,5 @@
-"""ONNX's checker, without what it asks of a model and no runtime does: types and shapes of all inputs and outputs."""
+"""ONNX's checker, without what it asks of a model and no runtime does: types and shapes of all inputs and outputs, and
+that a size of -1, which exporters write for one that they do not know, is the size that inference finds."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def complaint(model: onnx.ModelProto | str, *, full: bool = False) -> str | None
     Args:
         full: with inference of all shapes, as far as the ranks of the inputs are known.
     """
-    if isinstance(model, onnx.ModelProto) and bare(model.graph.input, model.graph.output):
+    if isinstance(model, onnx.ModelProto) and (bare(model.graph.input, model.graph.output) or any(_unknown(model))):
         full = full and not bare(model.graph.input)
         model = _checkable(model)
     try:
@@ -39,7 +40,7 @@ def _is_bare(type_: onnx.TypeProto) -> bool:
 
 
 def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy in which every input has a shape, any one, and that lacks the outputs that have none.
+    """A copy in which every input has a shape, any one, that lacks the outputs that have none, and sizes below zero.
 
     The nodes are those of the model, so that the checker looks at all of them. Whoever reads the model checks its
     external data, of which the copy knows nothing: the checker would look for them in the current folder.
@@ -53,6 +54,8 @@ def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
     kept = [value for value in copy.graph.output if value.name not in lacking]
     del copy.graph.output[:]
     copy.graph.output.extend(kept)
+    for size in _unknown(copy):
+        size.Clear()
     for tensor in tensors(copy):
         if tensor.data_location == tensor.EXTERNAL:
             tensor.ClearField("data_location")
@@ -61,12 +64,22 @@ def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
+def _unknown(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    """The sizes below zero, in subgraphs and functions too."""
+    return (size for size in _messages(model, onnx.TensorShapeProto.Dimension) if size.dim_value < 0)
+
+
 def tensors(message: Message) -> Iterator[onnx.TensorProto]:
     """Every tensor in a message: weights, attributes, those of subgraphs and of functions."""
-    if isinstance(message, onnx.TensorProto):
+    return _messages(message, onnx.TensorProto)
+
+
+def _messages[Kind: Message](message: Message, kind: type[Kind]) -> Iterator[Kind]:
+    """Every message of a kind that is in another, or is it."""
+    if isinstance(message, kind):
         yield message
         return
     for field, value in message.ListFields():
         if field.message_type is not None:
             for item in value if field.is_repeated else (value,):
-                yield from tensors(item)
+                yield from _messages(item, kind)

@@ -49,6 +49,8 @@ def usable_name(label: str) -> bool:
 def specialise(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) -> None:
     """Fixes the shapes of inputs, in place; a size of the same name is fixed in every input.
 
+    A size of -1 of an output is said no longer: now that it has one answer, checkers would hold the -1 against it.
+
     Raises:
         UsageError: no such input, another rank, or a size that contradicts a fixed one.
     """
@@ -73,6 +75,9 @@ def specialise(model: onnx_ir.Model, shapes: Mapping[str, Sequence[int]]) -> Non
     for value in inputs.values():
         if value.shape is not None and not value.shape.is_static():
             value.shape = resized(value.shape, [_fixed(dim, named) for dim in value.shape])
+    for value in model.graph.outputs if shapes else ():
+        if value.shape is not None:
+            value.shape = resized(value.shape, [_unsaid(dim) for dim in value.shape])
 
 
 def resized(shape: onnx_ir.Shape, dims: Sequence[int | onnx_ir.SymbolicDim]) -> onnx_ir.Shape:
@@ -82,6 +87,10 @@ def resized(shape: onnx_ir.Shape, dims: Sequence[int | onnx_ir.SymbolicDim]) -> 
 
 def _fixed(dim: int | onnx_ir.SymbolicDim, named: Mapping[str, int]) -> int | onnx_ir.SymbolicDim:
     return dim if isinstance(dim, int) else named.get(dim.value or "", dim)
+
+
+def _unsaid(dim: int | onnx_ir.SymbolicDim) -> int | onnx_ir.SymbolicDim:
+    return onnx_ir.SymbolicDim(None) if isinstance(dim, int) and dim < 0 else dim
 
 
 @dataclass

@@ -153,6 +153,27 @@ def test_negative_sizes(tools: Any) -> None:
     assert list(result.model.graph.output) == list(model.graph.output)
 
 
+@pytest.mark.parametrize("shape", [None, (4, 6)], ids=["fixed in the model", "fixed by the user"])
+def test_a_size_of_minus_one_is_one_that_is_found(shape: tuple[int, int] | None, tools: Any) -> None:
+    """Behind a reshape by what is computed, ONNX's checker infers the size only in the candidate."""
+    first = "4" if shape is None else "N"
+    model = tools.parse(
+        f"g (float[{first},6] x) => (float[A,6] y) <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] six = {{6}}>"
+        " { s = Shape(x) n = Slice(s, zero, one) to = Concat<axis=0>(n, six)"
+        " r = Reshape(x, to) a = Relu(r) y = Relu(a) }"
+    )
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_value = -1
+    result = tools.optimize(model, shapes={} if shape is None else {"x": shape})
+    assert result.report.outcome == Outcome.OPTIMIZED
+    assert result.verified
+    assert not [note for note in result.report.notes if "wrong" in note]
+    said = result.model.graph.output[0].type.tensor_type.shape.dim[0]
+    assert said.dim_value == (-1 if shape is None else 0)
+    feeds = {"x": np.ones((4, 6), np.float32)}
+    for new, old in zip(tools.run(result.model, feeds), tools.run(model, feeds), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
 @pytest.mark.parametrize("kind", ["double", "float16", "bfloat16"])
 def test_other_floats(kind: str, tools: Any) -> None:
     code = {"double": 11, "float16": 10, "bfloat16": 16}[kind]
