@@ -8,7 +8,9 @@ puts the attributes and types that it found into a mailbox; Python answers each 
 looked up in the same query, egglog would start from these, which are few, and try all pairs of classes that have them.
 
 Types are asked for in the same way: an e-node whose operands have types is recorded in ``untyped_<operator>`` until
-the type of its signature, that is, of its attributes and the types of its operands, is known.
+the type of its signature, that is, of its attributes and the types of its operands, is known. What else is known of a
+class (``facts``: its kind, whether it is constant, the number that it is made of) matters to rules alone, and is worked
+out once everything has its type.
 
 A mailbox ``mail_<n>`` holds questions of ``n`` numbers, after the number of who asks. It is cleared once it was read,
 so that it costs what is new in it, however large the e-graph is.
@@ -54,10 +56,10 @@ PRELUDE = """
 (relation is_numeric (T))
 (relation is_any (T))
 (relation claim (T T i64))
-(ruleset match) (ruleset ask) (ruleset apply) (ruleset types) (ruleset unite) (ruleset clear)
-(rule ((= t (type e)) (dtype_float t)) ((is_float e)) :ruleset types)
-(rule ((= t (type e)) (dtype_numeric t)) ((is_numeric e)) :ruleset types)
-(rule ((= t (type e)) (dtype_any t)) ((is_any e)) :ruleset types)
+(ruleset match) (ruleset ask) (ruleset apply) (ruleset types) (ruleset unite) (ruleset facts) (ruleset clear)
+(rule ((= t (type e)) (dtype_float t)) ((is_float e)) :ruleset facts)
+(rule ((= t (type e)) (dtype_numeric t)) ((is_numeric e)) :ruleset facts)
+(rule ((= t (type e)) (dtype_any t)) ((is_any e)) :ruleset facts)
 (rule ((claim a b r) (!= a b) (= t (type a)) (= t (type b))) ((union a b)) :ruleset unite :name "unite")
 """
 
@@ -137,7 +139,7 @@ def declare_literal(number: int) -> str:
     """Relations of the literal ``number``: the splats that equal it (to be filled in), and the classes."""
     return (
         f"(relation literal_{number} (i64)) (relation is_literal_{number} (T))\n"
-        f"(rule ((= s (splat e)) (literal_{number} s)) ((is_literal_{number} e)) :ruleset types)"
+        f"(rule ((= s (splat e)) (literal_{number} s)) ((is_literal_{number} e)) :ruleset facts)"
     )
 
 
@@ -183,14 +185,14 @@ def _declare(number: int, op: str, arity: int) -> Iterator[str]:
         f' :ruleset types :name "{name} typed")'
     )
     constant = " ".join(f"(is_const x{i})" for i in range(arity))
-    yield f'(rule ({enode} {constant}) ((is_const e)) :ruleset types :name "{name} constant")'
+    yield f'(rule ({enode} {constant}) ((is_const e)) :ruleset facts :name "{name} constant")'
     if arity == 1 and op in SPREADS:
-        yield f'(rule ({enode} (= s (splat x0))) ((set (splat e) s)) :ruleset types :name "{name} splat")'
+        yield f'(rule ({enode} (= s (splat x0))) ((set (splat e) s)) :ruleset facts :name "{name} splat")'
     for i in range(arity):
-        yield f'(rule ({enode} (dynamic x{i})) ((dynamic e)) :ruleset types :name "{name} dynamic {i}")'
+        yield f'(rule ({enode} (dynamic x{i})) ((dynamic e)) :ruleset facts :name "{name} dynamic {i}")'
     if arity == 0:
         yield f"(function splat_{name} ({numbers}) i64 :no-merge)"
-        yield f'(rule ({enode} (= s (splat_{name} {a}))) ((set (splat e) s)) :ruleset types :name "{name} splat")'
+        yield f'(rule ({enode} (= s (splat_{name} {a}))) ((set (splat e) s)) :ruleset facts :name "{name} splat")'
 
 
 class _Emitter:

@@ -163,10 +163,9 @@ class Engine:
         """Adds those of the links that are in the e-graph to what is known; they stay, for classes only grow."""
         functions = self.egraph.freeze().functions if wanted else {}
         parents = {name: [row.inputs for row in functions[name].rows] for name in {link[0] for link in wanted}}
+        operands = {(name, i): {row[i] for row in parents[name]} for name, i in {link[:2] for link in wanted}}
         members = {name: _classes(functions[name].rows, name) for name in {link[2] for link in wanted}}
-        for parent, place, child in wanted:
-            if not members[child].isdisjoint(inputs[place] for inputs in parents[parent]):
-                self._linked.add((parent, place, child))
+        self._linked |= {link for link in wanted if not members[link[2]].isdisjoint(operands[link[:2]])}
 
     def _complete(self) -> None:
         """Compiles the rest of the rules that have matched for the first time."""
@@ -206,12 +205,13 @@ class Engine:
         return self._run(f"(run-schedule {calm} (run-with calm {name}))", report=True)
 
     def _settle(self) -> None:
-        """Types every new e-node, makes claims true, and repeats until both are done."""
+        """Types every new e-node, makes claims true, and repeats until both are done; then what else rules ask for."""
         while True:
             if self._run("(run-schedule (saturate types))") and self._answer_types():
                 continue
             if not self._run("(run-schedule (saturate unite))"):
-                return
+                break
+        self._run("(run-schedule (saturate facts))")
 
     def _answer_rules(self) -> None:
         for number, row in self._mail.read():
