@@ -18,6 +18,7 @@ from egraph_opt.saturation.merge import Merge, find_merges
 from egraph_opt.saturation.needs import Link, Needs
 from egraph_opt.saturation.problem import Problem
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
+from egraph_opt.saturation.wide import equal_nodes, wide_nodes
 
 LEAVES = ("Input", "Const", "Opaque")
 CALM_NODES = 20_000
@@ -60,18 +61,20 @@ class Engine:
         self._merged: set[tuple[int, ...]] = set()
         self._extra = len(problem.nodes)
         self.sizes: list[int] = [len(problem.nodes)]
-        self._run(PRELUDE + self._leaves())
-        graph = {(n.op, len(n.operands)) for n in problem.nodes if n.op not in LEAVES}
+        self._wide = wide_nodes(problem.nodes)
+        graph = {(n.op, len(n.operands)) for i, n in enumerate(problem.nodes) if i not in self._wide}
+        self._leaves = sorted({("Input", 0), ("Const", 0)} | {each for each in graph if each[0] == "Opaque"})
+        self._run(PRELUDE + self._declared_leaves())
+        graph -= set(self._leaves)
         self._declare(graph | {("Get", 1)} | problem.spelled)
         self._add()
         self._settle()
 
     # --- loading
 
-    def _leaves(self) -> str:
-        arities = {len(n.operands) for n in self.problem.nodes if n.op == "Opaque"}
-        opaque = [f"(constructor Opaque_{k} (i64{' T' * k}) T)" for k in sorted(arities)]
-        return "\n".join(["(constructor Input_0 (i64) T)", "(constructor Const_0 (i64) T)", *opaque])
+    def _declared_leaves(self) -> str:
+        lines = [f"(constructor {constructor(op, k)} (i64{' T' * k}) T)" for op, k in self._leaves]
+        return "\n".join([*lines, "(constructor Wide (i64) T)"])
 
     def _declare(self, wanted: Iterable[Constructor]) -> None:
         new = sorted(set(wanted) - set(self.constructors))
@@ -84,9 +87,10 @@ class Engine:
         lines: list[str] = []
         for index, (node, type_) in enumerate(zip(self.problem.nodes, self.problem.types, strict=True)):
             operands = [f"(node {i})" for i in node.operands]
-            lines.append(f"(set (node {index}) {self._term(node.op, node.attrs, operands)})")
+            term = f"(Wide {index})" if index in self._wide else self._term(node.op, node.attrs, operands)
+            lines.append(f"(set (node {index}) {term})")
             lines.append(f"(set (type (node {index})) {self._type_id(type_)})")
-            if node.op in LEAVES:
+            if node.op in LEAVES or index in self._wide:
                 lines.append(f"({'is_const' if node.op == 'Const' else 'dynamic'} (node {index}))")
             if node.op == "Const" and isinstance(type_, TensorType):
                 lines += self._spelled(index, type_)
@@ -111,12 +115,15 @@ class Engine:
             yield f"(union (node {index}) {self._term('Concat', (last,), (half, half))})"
 
     def _term(self, op: str, attrs: Sequence[AttrValue], operands: Sequence[str]) -> str:
+        return f"({' '.join([constructor(op, len(operands)), *map(str, self._numbers(op, attrs)), *operands])})"
+
+    def _numbers(self, op: str, attrs: Sequence[AttrValue]) -> tuple[int, ...]:
+        """Attributes as egglog has them: themselves, or ids."""
         params = operator(op).params if op not in LEAVES else (None,) * len(attrs)
-        shown = [
-            str(int(str(value))) if (p.kind == "int" if p else op != "Input") else str(self.ids.id(value))
+        return tuple(
+            int(str(value)) if (p.kind == "int" if p else op != "Input") else self.ids.id(value)
             for p, value in zip(params, attrs, strict=True)
-        ]
-        return f"({' '.join([constructor(op, len(operands)), *shown, *operands])})"
+        )
 
     def _type_id(self, type_: Type) -> int:
         known = len(self.types)
@@ -195,6 +202,7 @@ class Engine:
         changed = self._rules("apply")
         merges = self._merge() if merge else {}
         self._settle()
+        changed |= self._unite_wide()
         return self._report(time.perf_counter() - start, changed, merges)
 
     def _rules(self, name: str) -> bool:
@@ -246,11 +254,23 @@ class Engine:
         except IllTyped:
             return None
 
+    def _unite_wide(self) -> bool:
+        """Makes wide nodes with equal operands equal; whether there were any."""
+        changed = False
+        while self._wide and (pairs := list(equal_nodes(self._wide, self._canonical()))):
+            self._run("\n".join(f"(union (node {a}) (node {b}))" for a, b in pairs))
+            self._settle()
+            changed = True
+        return changed
+
+    def _canonical(self) -> dict[int, object]:
+        """The class of each node of the graph."""
+        rows = self.egraph.freeze().functions["node"].rows
+        return {self.egraph.value_to_i64(row.inputs[0]): row.output for row in rows}
+
     def _merge(self) -> dict[str, int]:
         """Adds the merged form of operators of the graph that share an operand; returns how many per rule."""
-        canonical = {
-            self.egraph.value_to_i64(row.inputs[0]): row.output for row in self.egraph.freeze().functions["node"].rows
-        }
+        canonical = self._canonical()
         made: dict[str, int] = {}
         lines: list[str] = []
         problem = self.problem
@@ -338,8 +358,7 @@ class Engine:
         node_class = {to_int(r.inputs[0]): number(r.output) for r in functions["node"].rows}
         tables: list[Table] = []
         stored = {r.output for r in functions["Const_0"].rows}
-        leaves = [(op, k) for op in LEAVES for k in range(64) if constructor(op, k) in functions]
-        for op, arity in [*leaves, *self.constructors]:
+        for op, arity in [*self._leaves, *self.constructors]:
             name = constructor(op, arity)
             params = len(operator(op).params) if op not in LEAVES else 1
             rows = functions[name].rows
@@ -348,6 +367,9 @@ class Engine:
             attrs = [tuple(to_int(v) for v in r.inputs[:params]) for r in rows]
             operands = [tuple(number(v) for v in r.inputs[params:]) for r in rows]
             tables.append(Table(op, attrs, operands, [number(r.output) for r in rows]))
+        for node, cls in [(self._wide[to_int(r.inputs[0])], number(r.output)) for r in functions["Wide"].rows]:
+            operands = tuple(node_class[i] for i in node.operands)
+            tables.append(Table(node.op, [self._numbers(node.op, node.attrs)], [operands], [cls]))
         types = {number(r.inputs[0]): to_int(r.output) for r in functions["type"].rows}
         fired = sorted({(number(a), to_int(k)) for a, b, k in (r.inputs for r in functions["claim"].rows) if a == b})
         constant = sorted(number(r.inputs[0]) for r in functions["is_const"].rows)

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import batched
 
 from egraph_opt.ir import AttrValue, Node, TensorType, Type
 from egraph_opt.rewrites import Rule
+from egraph_opt.saturation.wide import MOST_OPERANDS
 from egraph_opt.terms import App
 
 Step = tuple[str, tuple[AttrValue, ...], tuple[int, ...]]
@@ -123,8 +125,9 @@ def find_merges(
                     groups.setdefault(key if form.constant else (key, depths[index]), []).append(index)
         for members in groups.values():
             distinct = list({tuple(canonical[i] for i in nodes[m].operands): m for m in reversed(members)}.values())
-            if len(distinct) > 1:
-                yield _merge(rule.name, form, sorted(distinct), nodes, types)
+            for some in batched(sorted(distinct), MOST_OPERANDS):
+                if len(some) > 1:
+                    yield _merge(rule.name, form, some, nodes, types)
 
 
 def _depths(nodes: Sequence[Node]) -> list[int]:
