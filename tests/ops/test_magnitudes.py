@@ -11,7 +11,10 @@ import pytest
 from egraph_opt.ir import TensorType
 from egraph_opt.ops import operator, operators
 
-TELLING = ("Add", "Sub", "Mul", "MatMul", "Gemm", "Conv", "Reshape", "Transpose", "Concat", "Slice", "Expand", "Gather")
+TELLING = (
+    *("Add", "Sub", "Mul", "MatMul", "Gemm", "Conv", "ReduceSum", "Pad"),
+    *("Reshape", "Transpose", "Concat", "Slice", "Expand", "Gather"),
+)
 
 
 @pytest.mark.parametrize("name", sorted(set(operators()) - {"Get"}))
@@ -42,6 +45,12 @@ def test_the_bound_is_reached() -> None:
     ones = TensorType("float64", (4, 4))
     assert operator("MatMul").magnitude((), (ones, ones), (1.0, 1.0)) == 4.0
     assert operator("Gemm").magnitude((0, 0, 2.0, -3.0), (ones, ones, ones), (1.0, 1.0, 1.0)) == 11.0
+
+
+def test_what_is_filled_in_counts() -> None:
+    ones = TensorType("float64", (4, 4))
+    for value, bound in ((-7.0, 7.0), (0.5, 2.0), (np.inf, np.inf), (np.nan, np.inf)):
+        assert operator("Pad").magnitude(((1, 1, 1, 1), "constant", value), (ones,), (2.0,)) == bound
 
 
 def _drawn(rng: np.random.Generator, type_: TensorType, limits: tuple[int, int] | None) -> np.ndarray:

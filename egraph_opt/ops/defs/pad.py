@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -119,6 +120,10 @@ class Pad(Operator):
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return 0
+
+    def magnitude(self, attrs: Attrs, types: Types, largest: Sequence[float]) -> float:
+        filled = abs(float(attrs[2]))  # type: ignore[arg-type]
+        return max(largest[0], filled) if filled < math.inf else math.inf  # it may not be a number
 
 
 def _value(source: Source) -> AttrValue:

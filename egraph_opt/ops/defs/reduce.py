@@ -46,9 +46,10 @@ class Reduce(Operator):
         ring: Literal["exact", "no"] = "no",
         operand_since: int = 18,
         empty: bool = True,
+        adds: bool = False,
     ) -> None:
         self.name, self.function, self.dtypes, self.ring = name, function, dtypes, ring
-        self.operand_since, self.empty = operand_since, empty
+        self.operand_since, self.empty, self.adds = operand_since, empty, adds
         self.onnx_names = (name,)
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
@@ -96,6 +97,10 @@ class Reduce(Operator):
 
     def flops(self, attrs: Attrs, types: Types, result: Type) -> int:
         return math.prod(types[0].numbers())
+
+    def magnitude(self, attrs: Attrs, types: Types, largest: Sequence[float]) -> float:
+        shape = types[0].numbers()
+        return math.prod(shape[axis] for axis in ints(attrs[0])) * largest[0] if self.adds else math.inf
 
 
 class Arg(Operator):
@@ -182,7 +187,7 @@ def _prod(x: Array, axes: tuple[int, ...]) -> Array:
 _ORDERED = _SUMMED | {"int8", "uint8"}
 
 OPERATORS = (
-    Reduce("ReduceSum", _sum, ring="exact", operand_since=13),
+    Reduce("ReduceSum", _sum, ring="exact", operand_since=13, adds=True),
     Reduce("ReduceMean", _mean, empty=False),
     Reduce("ReduceMax", _max, dtypes=_ORDERED),
     Reduce("ReduceMin", _min, dtypes=_ORDERED),
