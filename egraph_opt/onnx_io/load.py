@@ -7,6 +7,7 @@ from pathlib import Path
 import onnx
 import onnx_ir
 from google.protobuf.message import DecodeError
+from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
 
 from egraph_opt.errors import InvalidModelError, UnsupportedModelError, UsageError
 from egraph_opt.onnx_io.checker import bare, complaint, tensors
@@ -34,7 +35,7 @@ def to_ir(model: Model) -> onnx_ir.Model:
 
 
 def load_model(path: str | Path) -> onnx_ir.Model:
-    """The model in a file; external data stays on disk.
+    """The model in a file; external data of weights stays on disk, that of attributes and subgraphs is read.
 
     Raises:
         UsageError: there is no such file.
@@ -57,9 +58,10 @@ def load_model(path: str | Path) -> onnx_ir.Model:
     if said is not None and bare(proto.graph.input, proto.graph.output):
         said = complaint(proto)
     _check_proto(proto, str(path), said)
+    _read_parts(proto, path)
     model = _read(proto, str(path))
     onnx_ir.external_data.set_base_dir(model.graph, path.absolute().parent)
-    _check_external(model, path)
+    _check_weights(model, path)
     return model
 
 
@@ -79,18 +81,34 @@ def external_files(path: str | Path) -> list[str]:
     return sorted(found)
 
 
-def _check_external(model: onnx_ir.Model, path: Path) -> None:
-    """Says that a file of weights is missing, was cut off, or lies elsewhere, before they are needed."""
-    folder = path.absolute().parent.resolve()
+def _read_parts(proto: onnx.ModelProto, path: Path) -> None:
+    """Reads the external data of all but the weights of the main graph: ONNX Runtime finds only these beside a model
+    that it gets as bytes."""
+    for part in (*proto.graph.node, *proto.functions):
+        for tensor in tensors(part):
+            if tensor.data_location == tensor.EXTERNAL:
+                info = ExternalDataInfo(tensor)
+                end = (info.offset or 0) + (info.length or 0)
+                _check_external(path, path.absolute().parent / info.location, end)
+                load_external_data_for_tensor(tensor, str(path.absolute().parent))
+                tensor.ClearField("data_location")
+                del tensor.external_data[:]
+
+
+def _check_weights(model: onnx_ir.Model, path: Path) -> None:
     for tensor in (v.const_value for v in model.graph.initializers.values()):
         if isinstance(tensor, onnx_ir.ExternalTensor):
-            data = Path(tensor.path)
-            if not data.resolve().is_relative_to(folder):
-                raise InvalidModelError(f"{path} wants weights of {data}, which is not in its folder: put them there")
-            if not data.is_file():
-                raise InvalidModelError(f"{path} wants weights of {data}, which is no file: put it there")
-            if data.stat().st_size < (tensor.offset or 0) + tensor.nbytes:
-                raise InvalidModelError(f"{path} needs more bytes than {data} has: it was cut off, download it again")
+            _check_external(path, Path(tensor.path), (tensor.offset or 0) + tensor.nbytes)
+
+
+def _check_external(path: Path, data: Path, end: int) -> None:
+    """Says that a file of weights is missing, was cut off, or lies elsewhere, before they are needed."""
+    if not data.resolve().is_relative_to(path.absolute().parent.resolve()):
+        raise InvalidModelError(f"{path} wants weights of {data}, which is not in its folder: put them there")
+    if not data.is_file():
+        raise InvalidModelError(f"{path} wants weights of {data}, which is no file: put it there")
+    if data.stat().st_size < end:
+        raise InvalidModelError(f"{path} needs more bytes than {data} has: it was cut off, download it again")
 
 
 def _check_proto(proto: onnx.ModelProto, name: str, said: str | None) -> None:
