@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from operator import is_
 
 import numpy as np
 
@@ -177,7 +178,7 @@ class _Attempt:
         drawn = [self._whole(t) for t in sample.types] if node.indexes else sample.types
         types = [self._operand(node, index, type_) for index, type_ in enumerate(drawn)]
         made = _result(node.declared, sample, chosen, types)
-        if not all(evaluate(condition, self.known) for condition in node.conditions):
+        if node.conditions and not all(evaluate(condition, self.known) for condition in node.conditions):
             raise Rejected
         return made
 
@@ -254,8 +255,7 @@ class _Attempt:
 
 def _result(declared: Operator, sample: Sample, attrs: Sequence[AttrValue], types: Sequence[Type]) -> Type:
     """The type of an operator: that of the sample, where that is taken as it is; raises IllTyped."""
-    taken = zip((*attrs, *types), (*sample.attrs, *sample.types), strict=True)
-    if sample.result is not None and all(a is b for a, b in taken):
+    if sample.result is not None and all(map(is_, (*attrs, *types), (*sample.attrs, *sample.types))):
         return sample.result
     return declared.infer(tuple(attrs), types)  # type: ignore[arg-type]
 

@@ -66,7 +66,7 @@ class Ground:
 
 
 def spell_out(axiom: Equation, instance: Instance) -> Ground:
-    """The ground equalities and conditions of an instance.
+    """The ground equalities and conditions of an instance; ``out`` in its expressions is the first left side.
 
     Raises:
         ValueError: its binding is not one of exactly the axiom's variables, or holds something that is no term.
@@ -75,15 +75,16 @@ def spell_out(axiom: Equation, instance: Instance) -> Ground:
     binding = dict(instance.binding)
     if set(binding) != {*made.tensors, *made.attributes}:
         raise ValueError(f"{instance}: {axiom.name} has the variables {sorted({*made.tensors, *made.attributes})}")
-    return spell(made, binding)
+    equal = equalities(made, binding)
+    full = {**binding, "out": str(equal[0][0])}
+    return Ground(equal, tuple(substitute_text(c, full) for c in made.given))
 
 
-def spell(made: Schema, binding: Mapping[str, str]) -> Ground:
-    """The ground form of a schema; ``out`` in its expressions is the first left side."""
+def equalities(made: Schema, binding: Mapping[str, str]) -> tuple[tuple[Term, Term], ...]:
+    """The ground equalities of a schema alone: writing its conditions takes as long, and searches need only these."""
     lhs = [substitute(t, binding) for t in made.lhs]
     full = {**binding, "out": str(lhs[0])}
-    rhs = [substitute(t, full) for t in made.rhs]
-    return Ground(tuple(zip(lhs, rhs, strict=True)), tuple(substitute_text(c, full) for c in made.given))
+    return tuple(zip(lhs, (substitute(t, full) for t in made.rhs), strict=True))
 
 
 def by_name(axioms: Sequence[Equation]) -> dict[str, Equation]:

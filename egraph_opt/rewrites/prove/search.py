@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from egraph_opt.rewrites.prove.closure import Closure
-from egraph_opt.rewrites.prove.proof import Axioms, Instance, spell
+from egraph_opt.rewrites.prove.proof import Axioms, Instance, equalities
 from egraph_opt.rewrites.prove.terms import Schema, Term, names, schema, substitute_text, subterms
 from egraph_opt.rewrites.prove.world import Untyped, World
 from egraph_opt.terms import Equation
@@ -174,10 +174,10 @@ def _apply(graph: Graph, instance: Instance, axioms: Axioms) -> bool:
     try:
         if not graph.world.all_hold(made, binding):
             return False
-        ground = spell(made, binding)
-        if any(graph.world.types(a) != graph.world.types(b) for a, b in ground.equalities):
+        equal = equalities(made, binding)
+        if any(graph.world.types(a) != graph.world.types(b) for a, b in equal):
             return False
-        pairs = [(graph.add(a), graph.add(b)) for a, b in ground.equalities]
+        pairs = [(graph.add(a), graph.add(b)) for a, b in equal]
     except Untyped:
         return False
     for a, b in pairs:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from egraph_opt.rewrites.prove.proof import Instance
@@ -99,12 +100,12 @@ class Oracle:
             solver.set(name, value)
 
     def _question(self, equation: Equation, world: World, instances: Sequence[Instance]) -> list[Any]:
-        made = schema(equation)
+        made, ground = schema(equation), self._grounding(world)
         terms = [t for side in (*made.lhs, *made.rhs) for t in subterms(side)]
-        asked = [self.present(self._ground(term, world)) for term in terms]
-        asked += [fact for instance in instances for fact in self._facts(instance, world)]
+        asked = [self.present(ground(term)) for term in terms]
+        asked += [fact for instance in instances for fact in self._facts(instance, world, ground)]
         pairs = zip(made.lhs, made.rhs, strict=True)
-        return [*asked, self.z3.Or([self._ground(a, world) != self._ground(b, world) for a, b in pairs])]
+        return [*asked, self.z3.Or([ground(a) != ground(b) for a, b in pairs])]
 
     # --- axioms
 
@@ -147,23 +148,29 @@ class Oracle:
 
     # --- ground terms
 
-    def _ground(self, term: Term, world: World) -> Any:
-        if term.operands is None:
-            return self._constant("tensor", term.head, self.T)
-        attrs = [self._value(text, world) for text in term.attrs]
-        return self._operator(term)(*attrs, *[self._ground(o, world) for o in term.operands])
+    def _grounding(self, world: World) -> Callable[[Term], Any]:
+        """What makes ground terms; each once, since instances hold the same ones over and over."""
+
+        @cache
+        def ground(term: Term) -> Any:
+            if term.operands is None:
+                return self._constant("tensor", term.head, self.T)
+            attrs = [self._value(text, world) for text in term.attrs]
+            return self._operator(term)(*attrs, *[ground(o) for o in term.operands])
+
+        return ground
 
     def _value(self, text: str, world: World) -> Any:
         values = {repr(v) for v in world.values(text)}
         return self._constant("value", values.pop() if len(values) == 1 else world.key(text), self.V)
 
-    def _facts(self, instance: Instance, world: World) -> list[Any]:
+    def _facts(self, instance: Instance, world: World, ground: Callable[[Term], Any]) -> list[Any]:
         """That the conditions of an instance hold, and what its computed attributes are."""
         axiom = self.axioms[instance.axiom]
         made, binding = schema(axiom), dict(instance.binding)
         if not _guarded(made):
             return []
-        arguments = [self._ground(parse_term(binding[n]), world) for n in made.tensors]
+        arguments = [ground(parse_term(binding[n])) for n in made.tensors]
         arguments += [self._value(binding[n], world) for n in made.attributes]
         facts = [self._guard(axiom)(arguments)]
         full = {**binding, "out": str(substitute(made.lhs[0], binding))}
