@@ -13,6 +13,7 @@ from egraph_opt.ir import Constant, Origin, Size, SizeExpr, TensorGraph, TensorT
 from egraph_opt.onnx_io.importer import Imported, same_place
 from egraph_opt.onnx_io.opaque import CAPTURE, FORMAL, Body, OpaqueNode, opaque_node, prune
 from egraph_opt.onnx_io.shapes import resized, usable_name
+from egraph_opt.onnx_io.spreading import spread_factors, write_spread
 from egraph_opt.ops import Lowering, Sink, operator
 from egraph_opt.ops.lowering import onnx_dtype
 
@@ -39,11 +40,13 @@ def needed_opset(graph: TensorGraph, floor: int) -> int:
     return needed
 
 
-def export_model(imported: Imported, graph: TensorGraph, *, provenance: bool = False) -> onnx_ir.Model:
+def export_model(
+    imported: Imported, graph: TensorGraph, *, provenance: bool = False, spread: bool = False
+) -> onnx_ir.Model:
     """``graph``, whose inputs and outputs are those of ``imported``, as a model with the same interface.
 
     The opset is the model's own unless a node needs a newer one. ``provenance``: the metadata of each node says where
-    it comes from.
+    it comes from. ``spread``: factors of channels are repeated over their images, see ``spreading``.
 
     Raises:
         OpsetError: a newer opset is needed, and an opaque node means something else there.
@@ -53,6 +56,8 @@ def export_model(imported: Imported, graph: TensorGraph, *, provenance: bool = F
     opset = needed_opset(graph, imported.opset)
     taken = _inner_names(graph) | {v.name for v in old.graph.outputs if v.name}
     writer = _Writer(graph, imported.opset, opset, taken, provenance=provenance)
+    if spread:
+        writer.spread = spread_factors(graph, opset)
     inputs = [_copy_value(v) for v in old.graph.inputs if v.name in imported.input_types]
     writer.place_inputs(inputs)
     writer.place_nodes()
@@ -115,6 +120,7 @@ class _Writer:
         self.values: dict[int, Values] = {}
         self.outer: set[onnx_ir.Value] = set()
         self.taken, self.wanted, self.provenance = taken, wanted, provenance
+        self.spread: Mapping[int, int] = {}
 
     def place_inputs(self, inputs: Iterable[onnx_ir.Value]) -> None:
         by_name = {value.name or "": value for value in inputs}
@@ -184,6 +190,11 @@ class _Writer:
             self.sink.nodes.append(opaque.emit(inputs, graphs))
             return tuple(self.sink.nodes[-1].outputs)
         operand_types = tuple(self.graph.types[i] for i in node.operands)
+        if index in self.spread:
+            assert isinstance(type_, TensorType)
+            factor = self.spread[index]
+            inputs = tuple(write_spread(self.sink, v, type_) if i == factor else v for i, v in enumerate(inputs))
+            operand_types = (type_, type_)
         made = operator(node.op).to_onnx(Lowering(self.sink, node.attrs, inputs, operand_types, type_))
         return made if isinstance(made, tuple) else (made,)
 

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from egraph_opt.egraph import Selection, selection_cost
 from egraph_opt.extraction import Ended, Extraction, NoExtractionError, Status, extract_lazily
-from egraph_opt.ir import TensorGraph
+from egraph_opt.ir import TensorGraph, TensorType
+from egraph_opt.onnx_io.spreading import keeps_blocks
 from egraph_opt.pipeline.layouts import Layouts
 from egraph_opt.pipeline.pricing import LEAVES, Prices
 from egraph_opt.rewrites import Rule
 from egraph_opt.runtime import Orders, Whole
 from egraph_opt.saturation import Frozen, rebuild
+from egraph_opt.saturation.enodes import ENode
 from egraph_opt.saturation.rebuild import rebuild_places
 
 NODE_SECONDS = 2e-6
@@ -44,7 +46,7 @@ class Proposal:
     """A graph, how it was extracted, the rules behind it, and its estimated seconds (all prices, no surcharges).
 
     ``ended``: why no further operator was priced for it. ``orders``: how its values are to lie, by node, where that is
-    better than the target's rule of thumb.
+    better than the target's rule of thumb. ``spread``: it is written with factors spread over their images.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Proposal:
     estimated: float
     ended: Ended = Ended.PROVEN
     orders: Orders | None = None
+    spread: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class Proposer:
 
     def _plans(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
         nothing = np.zeros(len(self.frozen.enodes))
-        nodes = np.array([NODE_SECONDS * (e.op not in LEAVES) for e in self.frozen.enodes])
+        nodes = NODE_SECONDS * np.array([self._nodes(e) for e in self.frozen.enodes])
         newer = self.prices.opsets > self.opset
         yield "cheapest", self.forbidden(), nothing
         if self.lighter:
@@ -169,6 +172,14 @@ class Proposer:
             yield "same-opset", self.forbidden() | newer, nothing
         if self.whole is not None:
             yield from self._variants()
+
+    def _nodes(self, enode: ENode) -> int:
+        """How many nodes run, about: two more where ONNX Runtime changes layouts around a convolution."""
+        if enode.op not in ("Conv", "FusedConv") or self.whole is not None:
+            return int(enode.op not in LEAVES)
+        weight = self.frozen.class_types[enode.operands[1]]
+        image = isinstance(weight, TensorType) and weight.rank == 4
+        return 3 if image and not keeps_blocks(enode.attrs[3], weight) else 1
 
     def _variants(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
         """Prices that are off by random factors: what a sum of operators cannot tell, the price of the whole can."""

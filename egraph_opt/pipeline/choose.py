@@ -13,6 +13,8 @@ import onnx_ir
 from egraph_opt.egraph import Selection
 from egraph_opt.errors import BudgetError
 from egraph_opt.onnx_io import Imported, OpsetError, export_model
+from egraph_opt.onnx_io.exporter import needed_opset
+from egraph_opt.onnx_io.spreading import spread_factors
 from egraph_opt.pipeline.candidates import Proposal, Proposer
 from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.races import AtSize, Races, race_at_sizes
@@ -106,12 +108,17 @@ class Chooser:
     more_sizes: Sequence[Mapping[str, int]] = ()
 
     def entries(self, proposals: Sequence[Proposal]) -> list[Entry]:
-        """Proposals as models; one that cannot be written at the opset it needs is left out."""
+        """Proposals as models; one that cannot be written at the opset it needs is left out.
+
+        Where ONNX Runtime times them, the first two may be there a second time, with their factors spread.
+        """
         made: list[Entry] = []
-        for proposal in proposals:
+        for proposal in self._as_written(proposals):
             name_values(proposal.graph, proposal.orders)
             try:
-                model = export_model(self.imported, proposal.graph, provenance=self.options.provenance)
+                model = export_model(
+                    self.imported, proposal.graph, provenance=self.options.provenance, spread=proposal.spread
+                )
             except OpsetError:
                 continue
             attach(model, proposal.graph, proposal.orders)
@@ -127,6 +134,14 @@ class Chooser:
             )
             made.append(Entry(proposal, model, row))
         return made
+
+    def _as_written(self, proposals: Sequence[Proposal]) -> Iterator[Proposal]:
+        for number, proposal in enumerate(proposals):
+            yield proposal
+            if number < MOST_SPREAD and self.options.measures and self.proposer.whole is None:
+                graph = proposal.graph
+                if spread_factors(graph, needed_opset(graph, self.imported.opset)):
+                    yield dataclasses.replace(proposal, name=f"{proposal.name}, factors spread", spread=True)
 
     def choose(self, entries: Sequence[Entry]) -> Choice:
         """The fastest candidate that is faster than the original and equivalent to it."""
@@ -275,6 +290,8 @@ def verified(
     return verify(original, candidate, sizes=sizes, others=True, **options)
 
 
+MOST_SPREAD = 2
+"""How many proposals are tried with their factors spread, too."""
 LEAST_GAIN = 0.01
 """By what share the estimate of a whole graph must be below the original's where nothing is timed."""
 _NOISE = 1e-9

@@ -152,7 +152,8 @@ class Run:
         with self._stage("choose"):
             choice = chooser.choose(entries)
         self.decision = Decision(imported, proposer, tuple(proposals), choice)
-        return choice, len(entries) == len(proposals) and not choice.refused
+        written = sum(not entry.proposal.spread for entry in entries)
+        return choice, written == len(proposals) and not choice.refused
 
     def _chooser(self, imported: Imported, proposer: Proposer, sizes: dict[str, int]) -> Chooser:
         more = [measured_sizes(self.model, shapes) for shapes in self.options.shape_sets[1:]]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from egraph_opt import Options
 from egraph_opt.egraph import Selection
@@ -52,3 +53,31 @@ def test_nothing_is_extracted_again_and_the_rest_starts_from_the_cheapest_graph(
     chosen = first.extraction.selection.choice
     again = [p.name for p in others if np.array_equal(p.extraction.selection.choice, chosen)]
     assert set(again) <= {"fewest-nodes"}  # only its prices are others
+
+
+GATED = """m (float[N,8,{height},7] x, float[8,8,1,1] w, float[8,8,1,1] u) => (float[N,8,{height},7] y) {{
+        a = Conv (x, w)
+        b = Relu (a)
+        m = GlobalAveragePool (b)
+        p = Conv (m, u)
+        s = Sigmoid (p)
+        z = Mul (b, s)
+        i = Identity (z)
+        y = Conv (i, w)
+    }}"""
+
+
+@pytest.mark.parametrize(("height", "spread"), [("6", True), ("H", False)])
+def test_a_gate_is_tried_spread_over_its_image_where_candidates_are_timed(
+    tools: Any, height: str, spread: bool
+) -> None:
+    model = tools.parse(GATED.format(height=height))
+    rng = np.random.default_rng(0)
+    for value in list(model.graph.input)[1:]:
+        model.graph.initializer.append(numpy_helper.from_array(rng.normal(size=(8, 8, 1, 1)).astype("f"), value.name))
+        model.graph.input.remove(value)
+    for measure in (True, False):
+        result = tools.optimize(model, target="ort-cpu", measure=measure)
+        tried = [c for c in result.report.candidates if "spread" in c.name]
+        assert bool(tried) == (spread and measure)
+        assert result.verified
