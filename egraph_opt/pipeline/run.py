@@ -40,7 +40,7 @@ from egraph_opt.runtime import Orders, Whole
 from egraph_opt.runtime.registry import whole_price
 from egraph_opt.runtime.side_file import attach
 from egraph_opt.saturation import Frozen, Limits, Saturation, Worker, fold_constants, saturate
-from egraph_opt.verification import symbols
+from egraph_opt.verification import check_feeds, symbols
 
 SATURATION_SECONDS = 20.0
 EXTRACTION_SECONDS = 10.0
@@ -227,9 +227,10 @@ class Run:
     def _prepare(self) -> None:
         self.options.check()
         specialise(self.model, self.options.shapes)
-        for shapes in self.options.shape_sets:
-            if shapes:
-                measured_sizes(self.model, shapes)  # complain before any work is done
+        for shapes in filter(None, self.options.shape_sets):
+            measured_sizes(self.model, shapes)  # complain before any work is done
+        if self.options.verify_inputs is not None:
+            check_feeds(self.model, self.options.verify_inputs)
         named = self.options.skip_rules or self.options.only_rules  # those may be rules of another effort
         offered = self.rules or all_rules("thorough" if named else self.options.effort)
         names = {rule.name for rule in offered}  # on a second way they are all there

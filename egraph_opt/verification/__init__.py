@@ -2,7 +2,7 @@
 
 from egraph_opt.verification.child import ApartError, apart
 from egraph_opt.verification.compare import Numerics
-from egraph_opt.verification.feeds import Kind, known_types, random_feeds, symbols
+from egraph_opt.verification.feeds import Kind, check_feeds, known_types, random_feeds, symbols
 from egraph_opt.verification.interface import interface_difference, overridable_inputs, required_inputs
 from egraph_opt.verification.prove import Equality, OutputEquality, prove
 from egraph_opt.verification.serialize import Runnable, checker_complaint, runnable
@@ -21,6 +21,7 @@ __all__ = [
     "Verdict",
     "alternative_sizes",
     "apart",
+    "check_feeds",
     "checker_complaint",
     "default_sizes",
     "interface_difference",

@@ -56,6 +56,36 @@ def _unknown(value: onnx_ir.Value) -> str:
     return f"is {kind or 'no tensor'}, for which no values are made up: nothing can be compared"
 
 
+def check_feeds(model: onnx_ir.Model, feeds: Mapping[str, Array]) -> None:
+    """Says that inputs of the user's own do not fit the model, which would not run on them.
+
+    Raises:
+        UsageError: there is no such input, one is missing, or one has another type, rank or fixed size.
+    """
+    known, needed = {str(value.name): value for value in model.graph.inputs}, required_inputs(model)
+    for name in feeds:
+        if name not in known:
+            raise UsageError(f"--verify-inputs {name}: the inputs of the model are {', '.join(known) or 'none'}")
+    if missing := [str(value.name) for value in needed if value.name not in feeds]:
+        raise UsageError(f"--verify-inputs lacks {', '.join(missing)}: give all inputs without a default")
+    for name, array in feeds.items():
+        type_ = input_type(known[name])
+        if isinstance(type_, TensorType):
+            if not _has_type(array, type_.dtype):
+                raise UsageError(
+                    f"--verify-inputs {name} is {array.dtype}, but the model takes {type_.dtype}: convert it"
+                )
+            fits = len(array.shape) == type_.rank and all(
+                size == number for size, number in zip(type_.shape, array.shape, strict=True) if isinstance(size, int)
+            )
+            if not fits:
+                raise UsageError(f"--verify-inputs {name} has the shape {array.shape}, but the model takes {type_}")
+
+
+def _has_type(array: Array, dtype: str) -> bool:
+    return array.dtype.kind in "OUST" if dtype == "string" else array.dtype == numpy_dtype(dtype)
+
+
 def symbols(model: onnx_ir.Model) -> list[str]:
     """Names of the symbolic sizes of the inputs, in order of appearance."""
     shapes = [size for type_ in known_types(model).values() for size in type_.shape]

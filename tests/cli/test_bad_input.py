@@ -184,6 +184,25 @@ def test_inputs_for_verification_that_are_none(content: bytes, tmp_path: Path, c
 
 
 @pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"x": np.ones((2, 4), np.float32), "q": np.ones(2)}, ("q", "inputs of the model are x")),
+        ({}, ("lacks x",)),
+        ({"x": np.ones((2, 4))}, ("x", "float64", "float32")),
+        ({"x": np.ones((2, 4), np.int64)}, ("x", "int64", "float32")),
+        ({"x": np.ones((2, 5), np.float32)}, ("x", "(2, 5)")),
+        ({"x": np.ones(4, np.float32)}, ("x", "(4,)")),
+    ],
+    ids=["unknown", "missing", "double", "integers", "another size", "another rank"],
+)
+def test_inputs_for_verification_that_do_not_fit(
+    inputs: dict[str, Any], said: tuple[str, ...], tmp_path: Path, cli: Any, model: Path
+) -> None:
+    np.savez(tmp_path / "in.npz", **inputs)
+    cli("optimize", model, *FAST, "--verify-inputs", tmp_path / "in.npz").complains(2, "--verify-inputs", *said)
+
+
+@pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"nodes": 3}', '{"nodes": {"a": {"op": "f", "children": ["b"], "eclass": "0"}}}']
 )
 def test_an_egraph_file_that_is_none(content: str, tmp_path: Path, cli: Any) -> None:
