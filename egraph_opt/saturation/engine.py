@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from egraph_opt.rewrites.emit import PRELUDE, Emitted, declare_literal
 from egraph_opt.saturation.bindings import bindings
 from egraph_opt.saturation.mail import Mailboxes
 from egraph_opt.saturation.merge import Merge, find_merges
-from egraph_opt.saturation.needs import Link, Needs
+from egraph_opt.saturation.needs import Links, Needs
 from egraph_opt.saturation.problem import Problem
 from egraph_opt.saturation.snapshot import IterationReport, RuleReport, Snapshot, Table
 from egraph_opt.saturation.wide import equal_nodes, wide_nodes
@@ -51,7 +51,7 @@ class Engine:
         self.literals = Interner()
         self.constructors: list[Constructor] = []
         self._asleep = dict(enumerate(Needs.of(rule, self.literals) for rule in plain))
-        self._linked: set[Link] = set()
+        self._links = Links()
         self._unmatched: dict[str, Emitted] = {}
         self._met: set[int] = set()  # literals that some constant equals
         self._mail = Mailboxes(self.egraph)
@@ -154,9 +154,8 @@ class Engine:
         """Compiles the rules whose operators, numbers and constants are all there by now, one on another as in the
         rule: before that none can match."""
         present = {name for name, size in self._sizes().items() if size}
-        near = [n for n, needs in self._asleep.items() if needs.tables <= present]
-        self._look_for({link for n in near for link in self._asleep[n].links} - self._linked)
-        for number in [n for n in near if self._asleep[n].links <= self._linked]:
+        near = {n: needs for n, needs in self._asleep.items() if needs.tables <= present}
+        for number in self._links.complete(near, self.egraph):
             del self._asleep[number]
             emitted = emit(self.rules[number], number, self.ids, self.literals)
             if emitted.question is None:
@@ -165,14 +164,6 @@ class Engine:
                 self._unmatched[emitted.found] = emitted
             self._pending.append(emitted.find)
         self._run("\n".join(self._drain()))
-
-    def _look_for(self, wanted: Collection[Link]) -> None:
-        """Adds those of the links that are in the e-graph to what is known; they stay, for classes only grow."""
-        functions = self.egraph.freeze().functions if wanted else {}
-        parents = {name: [row.inputs for row in functions[name].rows] for name in {link[0] for link in wanted}}
-        operands = {(name, i): {row[i] for row in parents[name]} for name, i in {link[:2] for link in wanted}}
-        members = {name: _classes(functions[name].rows, name) for name in {link[2] for link in wanted}}
-        self._linked |= {link for link in wanted if not members[link[2]].isdisjoint(operands[link[:2]])}
 
     def _complete(self) -> None:
         """Compiles the rest of the rules that have matched for the first time."""
@@ -384,8 +375,3 @@ class Engine:
             types=list(self.types.values),  # type: ignore[arg-type]
             rule_names=tuple(rule.name for rule in self.rules),
         )
-
-
-def _classes(rows: Iterable[bindings.FrozenRow], table: str) -> set[object]:
-    """What is in a relation of classes, or has an e-node of a constructor."""
-    return {row.inputs[0] if table.startswith("is_") else row.output for row in rows}

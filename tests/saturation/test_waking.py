@@ -50,6 +50,19 @@ def test_a_rule_wakes_when_another_brings_in_what_it_looks_for() -> None:
     }
 
 
+def test_a_rule_whose_operators_meet_one_after_another_wakes_once_the_last_do() -> None:
+    rules = (
+        rule("chain", "Neg(Relu(Exp(x)))", "Log(x)"),
+        rule("first", "Sin(x)", "Neg(Abs(x))"),
+        rule("second", "Abs(x)", "Relu(Exp(x))"),
+        rule("never", "Exp(Relu(x))", "Sqrt(x)"),
+    )
+    graph = _unary("Sin", "Exp", "Relu")  # Relu of Exp is there from the start, Neg of Relu after two rounds
+    engine, matched = _grown(graph, rules)
+    assert matched == {"chain", "first", "second"}
+    assert ("Sqrt", 1) not in engine.constructors
+
+
 def test_what_a_sleeping_rule_would_make_is_not_declared() -> None:
     rules = (rule("asked", "Relu(x)", "Exp(x)", "rank(x) == 3"), rule("matched", "Neg(Relu(x))", "Abs(x)"))
     engine, _ = _grown(_unary("Neg", "Relu"), rules)  # Relu of Neg: both operators are there, the chain is not
