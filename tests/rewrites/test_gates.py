@@ -12,7 +12,7 @@ from egraph_opt.rewrites import LEVELS, Rule, rule
 from egraph_opt.rewrites.library import all_rules, select_rules
 from egraph_opt.rewrites.validation import RECORDS, admit, fingerprint, recorded
 from egraph_opt.terms.expressions import ExpressionError, Undefined, compile_expression, evaluate
-from egraph_opt.terms.gates import check_equation, least_class, numeric, parts
+from egraph_opt.terms.gates import check_equation, holds, least_class, numeric, parts
 from egraph_opt.terms.pattern import PatternError, parse
 from egraph_opt.terms.program import Program
 from egraph_opt.terms.sampling import draw
@@ -139,6 +139,16 @@ def test_a_broken_rule_is_refused(name: str) -> None:
         assert any(f"{tensor}: float" in verdict.reason for tensor in BROKEN[name].tensors), verdict.reason
     with pytest.raises(UnsoundRuleError, match="rule broken is refused"):
         admit([BROKEN[name]])
+
+
+@pytest.mark.parametrize("name", [n for n in BROKEN if not n.startswith("too good a float class")])
+def test_a_broken_rule_does_not_hold(name: str) -> None:
+    assert not holds(BROKEN[name], cases=120)
+
+
+@pytest.mark.parametrize("name", list(RULES)[::25])
+def test_a_rule_holds_whatever_its_float_class(name: str) -> None:
+    assert holds(dataclasses.replace(RULES[name], float_class="exact"), seed=2, cases=8)
 
 
 def test_the_same_seed_finds_the_same() -> None:
