@@ -109,8 +109,10 @@ class Isolated:
                 Outcome.OUT_OF_MEMORY,
                 f"killed from outside{where}, as the system does when it is short of memory: use fewer --jobs",
             )
-        how = f"{signal.Signals(-code).name} ({signal.strsignal(-code)})" if code < 0 else f"exit status {code}"
-        return Finding(Outcome.CRASHED, f"{how}{where}")
+        if code < 0:
+            return Finding(Outcome.CRASHED, f"{signal.Signals(-code).name} ({signal.strsignal(-code)}){where}")
+        last = log.strip().rpartition("\n")[2]  # of a traceback, the error
+        return Finding(Outcome.CRASHED, f"exit status {code}{where}" + (f": {last}" if last else ""))
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -24,6 +24,7 @@ EXPECTED = {
     "crash": (Outcome.CRASHED, "SIGSEGV"),
     "abort": (Outcome.OUT_OF_MEMORY, "needs more than 1.5 GB"),
     "exit": (Outcome.CRASHED, "exit status 7"),
+    "exit with words": (Outcome.CRASHED, "exit status 8: ImportError: no module"),
     "memory": (Outcome.OUT_OF_MEMORY, "allocation failed"),
     "error": (Outcome.ERROR, "ValueError: what a library says"),
     "endless": (Outcome.TIMEOUT, "not done after 15 s: killed while in stage endless"),
