@@ -10,7 +10,8 @@ from egraph_opt.extraction.bounds import cheap_lower_bound
 from egraph_opt.extraction.dag_greedy import DagGreedy
 from egraph_opt.extraction.parts import Part, split
 from egraph_opt.extraction.problem import Choice, Problem
-from egraph_opt.extraction.reduce import Reduced, reduce
+from egraph_opt.extraction.reduce import reduce
+from egraph_opt.extraction.reduced import Reduced
 from egraph_opt.extraction.result import Answer, Clock
 from egraph_opt.extraction.tree_greedy import cheapest_trees, complete
 
