@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Protocol
 
 import onnx_ir
 
@@ -14,12 +13,6 @@ from egraph_opt.onnx_io.scope import Captures, Context, Item, Scope
 
 _ROUNDS = 4
 """How often the types of values that a loop carries are widened before they count as unknown."""
-
-
-class Reader(Protocol):
-    """A scope that can read a graph."""
-
-    def read(self, graph: onnx_ir.Graph) -> TensorGraph: ...
 
 
 def read_bodies(

@@ -207,17 +207,6 @@ def distinct_shape(rng: Rng, rank: int | None = None) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def normal_axis(axis: AttrValue, rank: int) -> int:
-    """``axis`` counted from the front.
-
-    Raises:
-        IllTyped: there is no such axis.
-    """
-    number = integer(axis)
-    require(-rank <= number < rank, f"no axis {number} in a tensor of rank {rank}")
-    return number % rank
-
-
 def sizes(value: AttrValue) -> tuple[Size, ...]:
     """``value`` as a shape; raises IllTyped otherwise."""
     if not isinstance(value, tuple):

@@ -106,12 +106,6 @@ class Source:
     def op_type(self) -> str:
         return self.node.op_type
 
-    @property
-    def output_count(self) -> int:
-        """How many outputs are there, trailing unnamed ones not counted."""
-        named = [bool(value.name) for value in self.node.outputs]
-        return max((i + 1 for i, used in enumerate(named) if used), default=0)
-
     def has(self, index: int) -> bool:
         """Whether input ``index`` is given."""
         return index < len(self.operands) and self.operands[index] is not None
@@ -226,10 +220,6 @@ class Source:
             return self.apply(op, *operands, **attributes)
         except Unsupported as reason:
             raise Unsupported(str(reason), result) from None
-
-    def type_of(self, index: int) -> Type:
-        """Type of any node of the graph."""
-        return self.builder.graph.types[index]
 
 
 def _float32(value: float) -> float:
