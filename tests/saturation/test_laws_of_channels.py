@@ -1,4 +1,4 @@
-"""Scales, offsets and activations around convolutions: each law alone, on every rank, group and special value, in ONNX
+"""Scales, offsets and channels around convolutions: each law alone, on every rank, group and special value, in ONNX
 Runtime too."""
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import numpy as np
 import onnx_ir
 import pytest
 
+from egraph_opt.extraction import extract
 from egraph_opt.ir import TensorGraph, TensorType
 from egraph_opt.onnx_io import export_graph
 from egraph_opt.onnx_io.exporter import needed_opset
 from egraph_opt.rewrites.library import all_rules
 from egraph_opt.runtime.session import open_session
-from egraph_opt.saturation import saturate
+from egraph_opt.saturation import rebuild, saturate
 
 RNG = np.random.default_rng(7)
 SPECIAL = [1.5, -0.5, 0.0, 1e-30, np.inf, -np.inf, np.nan]
@@ -154,6 +155,41 @@ def test_a_gated_value_is_added_to_itself_by_the_gate(tools: Any, shape: tuple[i
     mixed = [n for i in after.live() if (n := after.nodes[i]).op == "Add"]
     assert all(after.types[o] != after.types[after.outputs[0]] for n in mixed for o in n.operands)
     same_in_onnx_runtime(tools, before, after, RNG.normal(size=(2, 3, 4, 5)).astype(np.float32))
+
+
+# --- filters of zeros, up to whole blocks
+
+WHOLE = tuple(r for r in all_rules() if r.family == "whole-blocks")
+
+
+def pair(tools: Any, filters: int, group: int = 1, pads: int = 0) -> TensorGraph:
+    g = tools.draft()
+    plain = {"strides": (1, 1), "dilations": (1, 1), "group": 1}
+    inner = [g.constant(RNG.normal(size=(filters, 4 // group, 1, 1))), g.constant(RNG.normal(size=filters))]
+    made = g.op("Relu", g.op("Conv", g.input("x", 1, 4, 3, 3), *inner, **(plain | {"group": group}), pads=(0,) * 4))
+    kernel = 1 + 2 * pads
+    outer = [g.constant(RNG.normal(size=(5, filters, kernel, kernel))), g.constant(RNG.normal(size=5))]
+    return g.done(g.op("Conv", made, *outer, **plain, pads=(pads,) * 4))
+
+
+@pytest.mark.parametrize(("filters", "whole"), [(2, 8), (6, 8), (10, 16), (22, 24), (3, 8)])
+@pytest.mark.parametrize("pads", [0, 1])
+def test_channels_become_whole_blocks(tools: Any, filters: int, whole: int, pads: int) -> None:
+    before = pair(tools, filters, pads=pads)
+    frozen = saturate(before, WHOLE).frozen
+    shapes = [t.shape if isinstance(t, TensorType) else () for t in frozen.class_types]
+    narrow = [e.op == "Conv" and filters in shapes[e.operands[1]][:2] for e in frozen.enodes]
+    prices = np.where(narrow, 9.0, [float(e.op not in ("Input", "Const")) for e in frozen.enodes])
+    after = rebuild(frozen, extract(frozen.egraph, prices, extractor="ilp").selection)
+    convolved = [after.types[i] for i in after.live() if after.nodes[i].op == "Conv"]
+    assert [t.shape[1] for t in convolved if isinstance(t, TensorType)] == [whole, 5]
+    same_in_onnx_runtime(tools, before, after, RNG.normal(size=(1, 4, 3, 3)).astype(np.float32))
+
+
+@pytest.mark.parametrize(("filters", "group"), [(8, 1), (12, 1), (16, 1), (10, 2)])
+def test_whole_blocks_and_groups_stay(tools: Any, filters: int, group: int) -> None:
+    before = pair(tools, filters, group)
+    assert not saturate(before, WHOLE).frozen.is_new.any()
 
 
 # --- an activation that is written as two nodes

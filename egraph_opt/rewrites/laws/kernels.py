@@ -1,4 +1,4 @@
-"""Kernels of convolutions: made larger, and sums of convolutions of one input as one convolution.
+"""Kernels of convolutions: made larger or more, and sums of convolutions of one input as one convolution.
 
 With explicit pads, so that it holds for every stride and group. By hand because the pads are computed: no world varies
 them, and read backwards the axiom ``conv-of-enlarged-kernel`` does not say by how much. Sums are folded where the
@@ -84,8 +84,42 @@ def _with_input(bias: str) -> Rule:
     )
 
 
+def _whole_blocks(first: str, second: str) -> Rule:
+    """Filters of zeros between two convolutions, up to a multiple of 8.
+
+    ONNX Runtime keeps channels in blocks, but takes them apart before a convolution of a number of channels that 4 does
+    not divide, and runs that one by a slower kernel. Such numbers are those of squeeze-and-excitation.
+    """
+    more = "-size(w, 0) % 8"
+
+    def grown(tensor: str, axis: int, rank: str) -> str:
+        after = f"(0,) * {axis} + ({more},) + (0,) * ({rank} - {axis + 1})"
+        return f"Pad({tensor}, pads=(0,) * {rank} + {after}, mode='constant', value=0.0)"
+
+    def both(inner: str, outer: str) -> str:
+        return f"Conv(Relu(Conv(x, {inner}, **c)), {outer}, **e)"
+
+    comma = f", {second}" if second else ""
+    kernels = grown("w", 0, "rank(w)") + (f", {grown(first, 0, '1')}" if first else "")
+    return rule(
+        f"whole-blocks{'-inner-bias' if first else ''}{'-outer-bias' if second else ''}",
+        both(f"w, {first}" if first else "w", f"y{comma}"),
+        both(kernels, grown("y", 1, "rank(y)") + comma),
+        "size(w, 0) % 4 != 0",
+        "c_group == 1",
+        "e_group == 1",
+        "const(w)",
+        "const(y)",
+        *((f"const({first})",) if first else ()),
+        float_class="spreads-nonfinite",
+        family="whole-blocks",
+        source="zeros times anything finite add nothing",
+    )
+
+
 RULES = (
     *(_enlarge(bias) for bias in ("", "b")),
     *(_sum(first, second) for first in ("", "b") for second in ("", "a")),
     *(_with_input(bias) for bias in ("", "b")),
+    *(_whole_blocks(b, a) for b in ("", "b") for a in ("", "a")),
 )
