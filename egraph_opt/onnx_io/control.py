@@ -7,7 +7,7 @@ from itertools import count
 
 import onnx_ir
 
-from egraph_opt.ir import OpaqueType, Size, TensorGraph, TensorType, TupleType, Type, symbol
+from egraph_opt.ir import OpaqueType, Size, TensorType, TupleType, Type, symbol
 from egraph_opt.onnx_io.opaque import FORMAL, Body, OpaqueNode
 from egraph_opt.onnx_io.scope import Captures, Context, Item, Scope
 
