@@ -138,7 +138,7 @@ class Chooser:
     def _as_written(self, proposals: Sequence[Proposal]) -> Iterator[Proposal]:
         for number, proposal in enumerate(proposals):
             yield proposal
-            if number < MOST_SPREAD and self.options.measures and self.proposer.whole is None:
+            if number < MOST_SPREAD and self.options.measures and self.options.target == "ort-cpu":
                 graph = proposal.graph
                 if spread_factors(graph, needed_opset(graph, self.imported.opset)):
                     yield dataclasses.replace(proposal, name=f"{proposal.name}, factors spread", spread=True)
