@@ -10,7 +10,7 @@ import onnx
 import onnx_ir
 
 from egraph_opt.errors import UsageError
-from egraph_opt.onnx_io import load_model, save_model, to_ir
+from egraph_opt.onnx_io import copy_model, external_files, load_model, save_model, to_ir
 from egraph_opt.pipeline import OnProgress, Options, Outcome, Report, Run
 from egraph_opt.rewrites import Rule
 from egraph_opt.runtime.side_file import write_beside
@@ -81,6 +81,20 @@ def optimize_file(source: str | Path, destination: str | Path, **options: Any) -
     """
     model = load_model(source)
     result = optimize(model, **options)
-    save_model(cast(onnx_ir.Model, result.model), destination)
-    write_beside(cast(onnx_ir.Model, result.model), destination)
+    write_result(cast(onnx_ir.Model, result.model), result.run, source, destination)
     return result.report
+
+
+def write_result(model: onnx_ir.Model, run: Run, source: str | Path, destination: str | Path) -> None:
+    """Writes what ``run`` made of the file ``source``; where the original is kept, the file byte for byte.
+
+    With weights in other files, or ``shapes`` that were fixed, the original is written anew.
+
+    Raises:
+        UsageError: the destination cannot be written.
+    """
+    if run.report.outcome == Outcome.OPTIMIZED or run.options.shapes or external_files(source):
+        save_model(model, destination)
+    else:
+        copy_model(source, destination)
+    write_beside(model, destination)

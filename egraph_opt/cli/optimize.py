@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir
 import typer
 
+from egraph_opt.api import write_result
 from egraph_opt.cli.console import ProgressLine, parse_shape_sets, parse_shapes, split_names, stderr
 from egraph_opt.cli.options import CostModelFile, RuleFiles
 from egraph_opt.cli.output import STDOUT, check_outputs, write_json
@@ -18,9 +19,8 @@ from egraph_opt.cli.show import show_report
 from egraph_opt.egraph.serialize import write_egraph
 from egraph_opt.errors import EgraphOptError, UsageError
 from egraph_opt.extraction import extractors
-from egraph_opt.onnx_io import load_model, save_model
+from egraph_opt.onnx_io import load_model
 from egraph_opt.pipeline import Options, Outcome, Run
-from egraph_opt.runtime.side_file import write_beside
 
 EXIT = {Outcome.REJECTED: 5, Outcome.FAILED: 4}
 
@@ -100,8 +100,7 @@ def optimize_command(
         run.on_progress = line
         result = _run(run, original, verbose)
     if output is not None:
-        save_model(result, output)
-        write_beside(result, output)
+        write_result(result, run, model, output)
     if save_egraph is not None and run.frozen is not None and run.prices is not None:
         run.prices.settle()  # a file holds costs, not bounds
         write_egraph(save_egraph, run.frozen.egraph, run.prices.seconds)

@@ -3,11 +3,12 @@
 from egraph_opt.onnx_io.exporter import OpsetError, export_graph, export_model, needed_opset
 from egraph_opt.onnx_io.importer import Imported, import_model
 from egraph_opt.onnx_io.load import external_files, load_model, to_ir
-from egraph_opt.onnx_io.save import save_model, weight_bytes
+from egraph_opt.onnx_io.save import copy_model, save_model, weight_bytes
 
 __all__ = [
     "Imported",
     "OpsetError",
+    "copy_model",
     "export_graph",
     "export_model",
     "external_files",

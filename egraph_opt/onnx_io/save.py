@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +34,33 @@ def save_model(
     Raises:
         UsageError: the folder does not exist or cannot be written, or the path is that of a pipe or a device.
     """
+    with _replacing(path) as target:
+        total = weight_bytes(model)
+        whole = _inlined(model, weights=total <= inline)
+        if total <= inline:
+            _write(whole, target)
+        else:
+            files = {
+                "external_data": f"{target.name}.data",
+                "max_shard_size_bytes": largest if total > largest else None,
+            }
+            onnx_ir.save(whole, target, format="protobuf", **files)  # type: ignore[arg-type]
+
+
+def copy_model(source: str | Path, path: str | Path) -> None:
+    """Writes the bytes of the model in ``source``, which has no external data, to ``path`` as ``save_model`` does.
+
+    Raises:
+        UsageError: as ``save_model``.
+    """
+    if not (Path(path).exists() and Path(path).samefile(source)):
+        with _replacing(path) as target:
+            shutil.copyfile(source, target)
+
+
+@contextmanager
+def _replacing(path: str | Path) -> Iterator[Path]:
+    """A file of that name in a new folder; what the folder holds in the end takes its place beside ``path``."""
     path = Path(path)
     if path.is_dir():
         raise UsageError(f"{path} is a folder: give a file name")
@@ -41,14 +71,7 @@ def save_model(
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     try:
-        total = weight_bytes(model)
-        whole = _inlined(model, weights=total <= inline)
-        target, data = folder / path.name, f"{path.name}.data"
-        if total <= inline:
-            _write(whole, target)
-        else:
-            files = {"external_data": data, "max_shard_size_bytes": largest if total > largest else None}
-            onnx_ir.save(whole, target, format="protobuf", **files)  # type: ignore[arg-type]
+        yield folder / path.name
         for written in sorted(folder.iterdir(), key=lambda p: p.name == path.name):  # the model last: it is complete
             _sync(written)  # once it is there
             os.replace(written, path.parent / written.name)
