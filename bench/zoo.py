@@ -1,13 +1,13 @@
 """Real models: how much faster ONNX Runtime runs what egraph-opt and its peers made of them, all raced together.
 
-    python bench/zoo.py [PATTERN] [--out results.json] [--peers onnxsim,onnxslim] [--races N] [--samples N]
+    python bench/zoo.py [PATTERN] [--out results.json] [--peers onnxsim,onnxslim] [--races N] [--samples N] [--fix]
 
 The baseline is ONNX Runtime at its highest level on the original. Per model some races in sessions of their own,
 random order, CPU time of one thread. A ratio is the geometric mean of the races, with its 95 % interval (Student's t on
 their logarithms); "A/A" is how far the original differs from itself at most. Peers are optional packages (``pip install
 onnxsim onnxslim``); one that is missing or fails is shown as such. "sizes" are the numbers at which the result was
-verified, per symbolic size. Below: whether the marks are reached, and how well the sum of operator costs tells how long
-a model takes (Spearman's rho).
+verified, per symbolic size; with ``--fix`` inputs have numbers for them from the start, in the original, too. Below:
+whether the marks are reached, and how well the sum of operator costs tells how long a model takes (Spearman's rho).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,11 @@ LEAST = {"ch_ppocr_mobile_v2.0_cls_infer": 1.4, "ch_PP-OCRv4_det_infer": 1.15}
 """The marks: ends of intervals, geometric means, and of two models alone."""
 
 
-def bench(path: Path, peers: list[str], races: int, samples: int) -> dict[str, Any]:
+def bench(path: Path, peers: list[str], races: int, samples: int, *, fix: bool = False) -> dict[str, Any]:
     """One model: figures of the run, and one ratio per tool (none where the tool failed)."""
     original, shapes = load(path), SHAPES.get(path.stem, {})
+    if fix:
+        _fix(original, shapes)
     start = time.perf_counter()
     result = optimize(original, measure_shapes=shapes)
     seconds = time.perf_counter() - start
@@ -75,6 +77,13 @@ def bench(path: Path, peers: list[str], races: int, samples: int) -> dict[str, A
         "rules": dict(result.report.rules),
         "failed": failed,
     }
+
+
+def _fix(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Writes numbers for the symbolic sizes of inputs: ONNX Runtime, too, is to know them."""
+    for value in model.graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+            dim.dim_value = size
 
 
 def _milliseconds(timed: Sequence[RaceResult], name: str) -> float:
@@ -151,13 +160,15 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=40, help="of each model in each race")
     parser.add_argument("--heavy", action="store_true", help="also vgg19, alexnet and zfnet512")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--fix", action="store_true", help="only files with sizes of their own, inputs fixed to these")
     arguments = parser.parse_args()
     peers = [p for p in arguments.peers.split(",") if p]
     rows: list[dict[str, Any]] = []
     for path in files(zoo_folder()):
-        if arguments.pattern in path.name and (arguments.heavy or path.stem not in LARGE):
+        wanted = path.stem in SHAPES if arguments.fix else arguments.heavy or path.stem not in LARGE
+        if arguments.pattern in path.name and wanted:
             print(f"{path.stem}...", flush=True)
-            rows.append(bench(path, peers, arguments.races, arguments.samples))
+            rows.append(bench(path, peers, arguments.races, arguments.samples, fix=arguments.fix))
             if arguments.out:
                 arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
     show(rows, peers)
