@@ -4,9 +4,9 @@
     python bench/gpu_fidelity.py --pool DIR [NAME ...] [--numerics fp16] [--choices FILE] [--json FILE] [--steps FILE]
 
 The estimate of a graph is made of the seconds of its steps, each timed alone, and the schedule of the executor. Printed
-per network: how far the measured times (medians over several places in memory) span, the rank correlation (Spearman's
-rho) of estimates with them, and how much slower than the best the graph with the least estimate is. ``--steps`` writes
-the seconds of every step.
+per network: how far the measured times span (in turns, medians over several places in memory), the rank correlation
+(Spearman's rho) of estimates with them, and how much slower than the best the graph with the least estimate is.
+``--steps`` writes the seconds of every step.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from statistics import median
 
 import models
 import numpy as np
-import onnx
 import recipes
 from gpu_networks import error, feeds_of
+from gpu_turns import in_turns
 
 from egraph_opt.errors import EgraphOptError
 from egraph_opt.runtime import cuda
@@ -109,41 +109,42 @@ def measure(name: str, numerics: str, arguments: argparse.Namespace, tuner: cuda
     records = json.loads(gzip.decompress((arguments.pool / f"{name}.{dtype}.json.gz").read_bytes()))[: arguments.count]
     plans = [cuda.make_plan(recipes.load(record, model), exact=not fast) for record in records]
     tuner.compile(step for plan in plans for step in plan.steps)
+    programs: list[cuda.Program] = []
     wanted: list[np.ndarray] | None = None
     end = time.monotonic() + arguments.seconds
     for record, plan in zip(records, plans, strict=True):
         if time.monotonic() > end:
             row.notes.append("time is up")
             break
+        names = tuple(f"output{i}" for i in range(len(plan.outputs)))
         try:
-            got, seconds, program = _run(model, plan, fast, tuner)
+            program = cuda.Program(plan, names, fast=fast, tuner=tuner)
+            got = list(program.run(feeds_of(model)).values())
         except EgraphOptError as problem:
             row.notes.append(f"{record['why']}: {problem}")
             continue
         wanted = wanted or got
+        programs.append(program)
         row.why.append(record["why"])
         row.errors.append(error(got, wanted))
         row.estimated.append(program.schedule.seconds * 1e3)
-        row.measured.append(seconds * 1e3)
         room = room_of(plan.buffers)
         steps += [(step, fast, room, _alone(step, plan, fast, tuner)) for step in plan.steps]
+    row.measured = [seconds * 1e3 for seconds in _measured(programs, tuner)]
     return row
 
 
-def _run(
-    model: onnx.ModelProto, plan: cuda.Plan, fast: bool, tuner: cuda.Tuner
-) -> tuple[list[np.ndarray], float, cuda.Program]:
-    names = tuple(f"output{i}" for i in range(len(plan.outputs)))
-    program = cuda.Program(plan, names, fast=fast, tuner=tuner)
-    got = list(program.run(feeds_of(model)).values())
-    seconds, kept = [program.seconds(replays=20, rounds=5)], [tuner.weights]
-    while room_of(plan.buffers) and len(kept) < PLACES:
+def _measured(programs: list[cuda.Program], tuner: cuda.Tuner) -> list[float]:
+    """Seconds of each: all in turns, in several places where an L2 cache holds weights."""
+    rounds, kept = [in_turns(programs, replays=20, rounds=5)], [tuner.weights]
+    while len(kept) < PLACES and any(room_of(program.plan.buffers) for program in programs):
         tuner.weights = {}
-        program.rebuild(tuner)
+        for program in programs:
+            program.rebuild(tuner)
         kept.append(tuner.weights)
-        seconds.append(program.seconds(replays=20, rounds=5))
+        rounds.append(in_turns(programs, replays=20, rounds=5))
     tuner.weights = kept[0]
-    return got, median(seconds), program
+    return [median(seconds) for seconds in zip(*rounds, strict=True)]
 
 
 def _alone(step: Step, plan: cuda.Plan, fast: bool, tuner: cuda.Tuner) -> float:
