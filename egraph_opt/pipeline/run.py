@@ -246,8 +246,7 @@ class Run:
         )
         self.better_bodies = 0
         self.report.before = ModelFacts.of(self.model)
-        shown = {k: v for k, v in dataclasses.asdict(self.options).items() if k != "verify_inputs"}
-        self.report.options = shown
+        self.report.options = {k: v for k, v in dataclasses.asdict(self.options).items() if k != "verify_inputs"}
         names = ("egraph-opt", "egglog", "onnx", "onnx-ir", "onnxruntime", "highspy", "numpy")
         self.report.versions = {name: version(name) for name in names}
 
