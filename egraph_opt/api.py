@@ -13,7 +13,7 @@ from egraph_opt.errors import UsageError
 from egraph_opt.onnx_io import copy_model, external_files, load_model, save_model, to_ir
 from egraph_opt.pipeline import OnProgress, Options, Outcome, Report, Run
 from egraph_opt.rewrites import Rule
-from egraph_opt.runtime.side_file import write_beside
+from egraph_opt.runtime.side_file import keep_beside, write_beside
 
 Model = str | Path | onnx.ModelProto | onnx_ir.Model
 
@@ -86,13 +86,16 @@ def optimize_file(source: str | Path, destination: str | Path, **options: Any) -
 
 
 def write_result(model: onnx_ir.Model, run: Run, source: str | Path, destination: str | Path) -> None:
-    """Writes what ``run`` made of the file ``source``; where the original is kept, the file byte for byte.
+    """Writes what ``run`` made of the file ``source``; where the original is kept, the file byte for byte,
+    with the orders of values that lie beside it, if they are of this model.
 
     With weights in other files, or ``shapes`` that were fixed, the original is written anew.
 
     Raises:
         UsageError: the destination cannot be written.
     """
+    if run.report.outcome != Outcome.OPTIMIZED:
+        keep_beside(model, source)  # first: the destination may be the source
     if run.report.outcome == Outcome.OPTIMIZED or run.options.shapes or external_files(source):
         save_model(model, destination)
     else:

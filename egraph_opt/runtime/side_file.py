@@ -8,12 +8,14 @@ rule of thumb decides: an order changes how long a model takes, not what it comp
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import onnx_ir
 
 from egraph_opt.errors import UsageError
 from egraph_opt.ir import TensorGraph, TensorType
+from egraph_opt.onnx_io import import_model
 from egraph_opt.onnx_io.load import Model
 from egraph_opt.runtime.costs import Orders
 
@@ -36,6 +38,17 @@ def attach(model: onnx_ir.Model, graph: TensorGraph, orders: Orders | None) -> N
         model.meta.pop(_KEY, None)
         return
     model.meta[_KEY] = {graph.names[node]: list(order) for node, order in orders.items() if node in graph.names}
+
+
+def keep_beside(model: onnx_ir.Model, path: str | Path) -> None:
+    """Lets a model that stays as its file ``path`` has it carry what lies beside that file, where this fits the model.
+
+    A model that carries orders already keeps those: they are newer.
+    """
+    if _KEY not in model.meta and beside(path).is_file():
+        with suppress(Exception):  # the original must survive whatever reading it runs into
+            graph = import_model(model).graph
+            attach(model, graph, orders_of(path, graph))
 
 
 def write_beside(model: onnx_ir.Model, path: str | Path) -> None:

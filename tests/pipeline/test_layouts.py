@@ -221,5 +221,27 @@ def test_orders_that_beat_the_rule_of_thumb_lie_beside_the_model(tools: Any, tmp
     assert priced[1] is not None
     assert priced[0].seconds < priced[1].seconds
     assert report.estimated_before == pytest.approx(priced[0].seconds)
-    assert optimize_file(target, target, target="analytic").outcome == "unchanged"
-    assert not beside(target).exists()
+    for place in (target, tmp_path / "copy.onnx"):  # what stays is the model, with what lies beside it
+        assert optimize_file(target, place, target="analytic").outcome == "unchanged"
+        assert orders_of(place, graph) == orders
+
+
+def test_orders_of_another_model_go_when_the_original_stays(tools: Any, tmp_path: Path) -> None:
+    path, place = tmp_path / "m.onnx", tmp_path / "copy.onnx"
+    onnx.save(tools.parse("m (float[2,3] x) => (float[2,3] y) { y = Relu (x) }"), path)
+    for source, target in ((path, path), (path, place)):
+        for content in ('{"schema": 1, "orders": {"gone": [1, 0]}}', '{"schema": 1, "orders": {"y": [0, 2, 1]}}', "{"):
+            beside(target).write_text(content)
+            assert optimize_file(source, target, target="analytic").outcome == "unchanged"
+            assert not beside(target).exists()
+    beside(place).write_text('{"schema": 1, "orders": {"y": [1, 0]}}')  # it was of the file that is replaced
+    assert optimize_file(path, place, target="analytic").outcome == "unchanged"
+    assert not beside(place).exists()
+
+
+def test_another_model_in_place_takes_the_orders_of_the_original_with_it(tools: Any, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(tools.parse("m (float[2,3] x) => (float[2,3] y) { a = Relu (x) y = Relu (a) }"), path)
+    beside(path).write_text('{"schema": 1, "orders": {"y": [1, 0]}}')  # there is a y in the result, too
+    assert optimize_file(path, path, target="analytic").outcome == "optimized"
+    assert not beside(path).exists()
