@@ -4,8 +4,9 @@
                                  [--choices FILE] [--json FILE] [--profile]
 
 Ours runs the graph as it is and, with ``--recipes``, the fastest of that and the candidates of the optimizer (see
-bench/recipes.py), raced in turns on this card as ``optimize --target cuda`` does. Every time is the median of replays
-that are queued back to back, in ms.
+bench/recipes.py), raced in turns on this card as ``optimize --target cuda`` does. Every peer has a process of its own
+(bench/gpu_peers.py): what else a process has launched makes its graphs slower. Every time is the median of replays that
+are queued back to back, in ms.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ from egraph_opt.runtime import cuda
 TOLERANCE = {"fp32": 2e-4, "tf32": 1e-2, "fp16": 2e-2}
 LEAST_GAIN = 0.01
 """By what share a candidate must win, as in ``optimize``: what differs less may be no difference."""
+PATIENCE = 300
+"""Seconds that a peer may take."""
 BYTES_PER_SECOND, FLOPS = 3.0e12, {"fp32": 5.1e13, "tf32": 4.0e14, "fp16": 8.0e14}
 
 
@@ -104,9 +107,15 @@ def measure(row: Row, model: onnx.ModelProto, tuner: cuda.Tuner, arguments: argp
     feeds = feeds_of(model)
     wanted = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
     wanted = list(wanted)
-    _ours(row, model, feeds, wanted, tuner, arguments)
-    for peer in filter(None, arguments.peers.split(",")):
-        _peer(row, peer, model, feeds, wanted, arguments)
+    peers = _peers(row, model, [peer for peer in arguments.peers.split(",") if peer])
+    children = {name: _start(row, peer, last, arguments.batch) for name, peer, last in peers}
+    try:
+        _ours(row, model, feeds, wanted, tuner, arguments)
+        for name, child in children.items():
+            _finish(row, name, child)
+    finally:
+        for child in children.values():
+            child.kill()
 
 
 def _ours(
@@ -150,40 +159,41 @@ def _in_turns(programs: Mapping[str, cuda.Program]) -> dict[str, float]:
     return {name: seconds * 1e3 for name, seconds in zip(programs, in_turns(list(programs.values())), strict=True)}
 
 
-def _peer(
-    row: Row,
-    peer: str,
-    model: onnx.ModelProto,
-    feeds: dict[str, np.ndarray],
-    wanted: list[Any],
-    arguments: argparse.Namespace,
-) -> None:
-    if peer in ("jax", "max-autotune") and not row.network.startswith(("nasrnn", "bert")):
-        return
-    if peer == "jax":  # in a process of its own: both frameworks want the whole memory
-        command = [sys.executable, __file__, "--peer-jax", row.network, row.numerics, str(arguments.batch)]
-        env = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=env)
-        lines = done.stdout.strip().splitlines()
-        if done.returncode or not lines:
-            row.notes.append(f"jax: {done.stderr[-300:]}")
-        else:
-            row.ms["jax"], row.errors["jax"] = (float(v) for v in lines[-1].split())
-        return
-    import gpu_peers
+def _start(row: Row, peer: str, last: bool, batch: int) -> subprocess.Popen[str]:
+    """A process that gets a peer ready, and measures it when it is told to."""
+    command = [sys.executable, str(Path(__file__).with_name("gpu_peers.py")), peer, row.network, row.numerics]
+    command += ["--batch", str(batch), "--wait", *["--channels-last"] * last]
+    env = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=env)
 
-    kinds = {"eager": "eager", "compile": "reduce-overhead", "max-autotune": "max-autotune"}
-    convolutions = any(n.op_type == "Conv" for n in model.graph.node)
-    layouts = [False, True] if peer == "eager" and convolutions else [convolutions and row.numerics != "fp32"]
-    for last in layouts:
-        name = f"torch {kinds[peer]}{' channels-last' if last else ''}"
-        try:
-            seconds, got = gpu_peers.torch_seconds(
-                model, feeds, kinds[peer], tf32=row.numerics == "tf32", channels_last=last
-            )
-            row.ms[name], row.errors[name] = seconds * 1e3, error(got, wanted)
-        except Exception as problem:  # noqa: BLE001 - as above
-            row.notes.append(f"{name}: {type(problem).__name__}: {str(problem)[:300]}")
+
+def _finish(row: Row, name: str, child: subprocess.Popen[str]) -> None:
+    """Lets a peer measure, alone on the card."""
+    try:
+        out, said = child.communicate("go\n", timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        row.notes.append(f"{name}: not done after {PATIENCE} s")
+        return
+    if child.returncode:
+        row.notes.append(f"{name}: {said.strip()[-300:]}")
+    else:
+        row.ms[name], row.errors[name] = json.loads(out.splitlines()[-1])
+
+
+def _peers(row: Row, model: onnx.ModelProto, asked: Sequence[str]) -> list[tuple[str, str, bool]]:
+    """Name, kind and whether images lie channels-last, of the peers that are asked for and take this network."""
+    convolutions, found = any(n.op_type == "Conv" for n in model.graph.node), list[tuple[str, str, bool]]()
+    for peer in asked:
+        if peer in ("jax", "max-autotune") and not row.network.startswith(("nasrnn", "bert")):
+            continue
+        both = peer == "eager" and convolutions
+        for last in [False, True] if both else [peer == "compile" and convolutions and row.numerics != "fp32"]:
+            name = peer if peer == "jax" else f"torch {'reduce-overhead' if peer == 'compile' else peer}"
+            found.append((f"{name}{' channels-last' if last else ''}", peer, last))
+    return found
 
 
 def error(got: list[Any], wanted: list[Any]) -> float:
@@ -246,30 +256,5 @@ def summary(rows: list[Row]) -> None:
                   f" least {min(ratios):.2f}")  # fmt: skip
 
 
-def torch_child(name: str, numerics: str, batch: int, mode: str = "reduce-overhead") -> None:
-    """Compiles a network with torch.compile, so that what it makes is in its cache for the runs that count."""
-    import gpu_peers
-
-    model = models.build(name, batch=batch, dtype="float16" if numerics == "fp16" else "float32")
-    last = any(n.op_type == "Conv" for n in model.graph.node) and numerics != "fp32"
-    gpu_peers.torch_seconds(model, feeds_of(model), mode, tf32=numerics == "tf32", channels_last=last)
-
-
-def jax_child(name: str, numerics: str, batch: int) -> None:
-    """Prints JAX's milliseconds and error."""
-    import gpu_peers
-    import onnxruntime as ort
-
-    model = models.build(name, batch=batch, dtype="float16" if numerics == "fp16" else "float32")
-    feeds = feeds_of(model)
-    wanted = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feeds)
-    seconds, got = gpu_peers.jax_seconds(model, feeds, tf32=numerics == "tf32")
-    print(seconds * 1e3, error(got, list(wanted)))
-
-
 if __name__ == "__main__":
-    children = {"--peer-jax": jax_child, "--peer-torch": torch_child}
-    if sys.argv[1:2] and sys.argv[1] in children:
-        children[sys.argv[1]](sys.argv[2], sys.argv[3], int(sys.argv[4]), *sys.argv[5:])
-    else:
-        main()
+    main()

@@ -1,15 +1,27 @@
-"""The benchmark networks in PyTorch and JAX, from their ONNX: what the GPU executor is compared with."""
+"""The benchmark networks in PyTorch and JAX, from their ONNX: what the GPU executor is compared with.
+
+    python bench/gpu_peers.py eager|compile|max-autotune|jax NAME fp32|tf32|fp16 [--batch N] [--channels-last] [--wait]
+
+Prints milliseconds of a run and the error relative to ONNX Runtime in float32, as JSON. With ``--wait`` nothing is done
+on the GPU before a line comes in.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import json
+import sys
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
+import models
 import numpy as np
 import onnx
+import onnxruntime as ort
+from gpu_networks import error, feeds_of
 from onnx import numpy_helper
 
 Feeds = Mapping[str, np.ndarray]
@@ -252,3 +264,31 @@ def jax_seconds(model: onnx.ModelProto, feeds: Feeds, *, tf32: bool) -> tuple[fl
             jax.block_until_ready(out)
             found.append((time.perf_counter() - start) / 100)
     return median(found), [np.asarray(o, np.float32) for o in (out if isinstance(out, tuple) else (out,))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("peer", choices=("eager", "compile", "max-autotune", "jax"))
+    parser.add_argument("name")
+    parser.add_argument("numerics", choices=("fp32", "tf32", "fp16"))
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--wait", action="store_true")
+    given = parser.parse_args()
+    model = models.build(given.name, batch=given.batch, dtype="float16" if given.numerics == "fp16" else "float32")
+    feeds, tf32 = feeds_of(model), given.numerics == "tf32"
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = list(session.run(None, feeds))
+    importlib.import_module("jax" if given.peer == "jax" else "torch")
+    if given.wait and not sys.stdin.readline():
+        return  # whoever started this has ended
+    if given.peer == "jax":
+        seconds, got = jax_seconds(model, feeds, tf32=tf32)
+    else:
+        kind = "reduce-overhead" if given.peer == "compile" else given.peer
+        seconds, got = torch_seconds(model, feeds, kind, tf32=tf32, channels_last=given.channels_last)
+    print(json.dumps([seconds * 1e3, error(got, wanted)]))
+
+
+if __name__ == "__main__":
+    main()

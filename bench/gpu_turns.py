@@ -16,8 +16,8 @@ class Timed(Protocol):
 def in_turns(programs: Sequence[Timed], *, replays: int = 50, rounds: int = 7) -> list[float]:
     """Median seconds of each program, of ``rounds`` samples of ``replays`` replays.
 
-    All take turns, every second time the other way round: the same program was seen to take 6 % longer later in a
-    process, so that one timed after another tells as much of their order as of the programs.
+    All take turns, every second time the other way round: what a process has launched before can change the time of a
+    graph (bench/gpu_streams.py), so that one timed after another tells as much of their order as of the programs.
     """
     samples: list[list[float]] = [[] for _ in programs]
     for turn in range(rounds):

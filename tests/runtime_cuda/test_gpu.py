@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import onnx
 import onnx_ir
@@ -70,6 +72,21 @@ def test_every_tiling_of_a_product_of_few_rows(
         # TF32 has 10 bits behind the point; the emulator's products are exact
         bound = (2e-3 if dtype == "float32" else BOUNDS[result]) * np.abs(wanted).max()
         np.testing.assert_allclose(value_of(memory[2].get(), result), wanted, rtol=0, atol=bound, err_msg=call.label)
+
+
+def test_one_stream_per_thread(gpu: cuda.Machine) -> None:
+    """Kernels launched on a second stream make every later graph of the process slower."""
+    graph = TensorGraph()
+    kind = TensorType("float32", (8, 8))
+    graph.outputs = (graph.add("Relu", (), (graph.add("Input", ("x",), (), kind),), kind),)
+    here = [cuda.compile(graph), cuda.compile(graph)]
+    with ThreadPoolExecutor(1) as pool:  # another thread may capture at the same time
+        there = pool.submit(cuda.compile, graph).result()
+    first, second, other = (program.stream.ptr for program in (*here, there))
+    assert first == second != other
+    x = np.arange(64, dtype=np.float32).reshape(8, 8) - 32
+    for program in (*here, there):
+        np.testing.assert_array_equal(program.run({"x": x})["output0"], np.maximum(x, 0))
 
 
 def test_the_doctor_finds_nothing(gpu: cuda.Machine) -> None:

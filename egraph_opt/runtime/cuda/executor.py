@@ -17,7 +17,7 @@ from egraph_opt.ops import numpy_dtype
 from egraph_opt.ops.kinds import Array
 from egraph_opt.runtime.costs import Orders
 from egraph_opt.runtime.cuda.blas import BlasCall
-from egraph_opt.runtime.cuda.device import library, machine
+from egraph_opt.runtime.cuda.device import library, machine, main_stream
 from egraph_opt.runtime.cuda.launch import enqueue
 from egraph_opt.runtime.cuda.memory import offsets
 from egraph_opt.runtime.cuda.plan import plans_of
@@ -41,6 +41,7 @@ class Program:
         plan: its steps in the order in which they are launched.
         alone: seconds of each step by itself.
         schedule: streams, and the seconds of a run by simulation.
+        stream: where it runs: that of the thread that made it, see ``device.main_stream``.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Program:
     ) -> None:  # fmt: skip
         self.plan, self.names, self.layouts, self.early = plan, names, layouts, early
         self.cupy = library("cupy")
-        self.stream = self.cupy.cuda.Stream(non_blocking=True)
+        self.stream = main_stream()
         self.calls: dict[int, Call] = {}
         self._carves, self._starts = False, (set[int](), set[int]())
         try:
@@ -184,7 +185,7 @@ class Program:
         self.launcher(number).launch(self.pointer, address, stream.ptr, early, lead)
 
     def enqueue(self, only: int | None = None) -> None:
-        """Launches every step (or one) on this program's stream, without a graph."""
+        """Launches every step (or one) on ``stream``, without a graph."""
         with self.stream:
             for number in range(len(self.plan.steps)):
                 if only is None or number == only:

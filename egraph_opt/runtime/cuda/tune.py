@@ -16,7 +16,7 @@ import numpy as np
 
 from egraph_opt.errors import UsageError
 from egraph_opt.runtime.cuda.blas import Blas
-from egraph_opt.runtime.cuda.device import library
+from egraph_opt.runtime.cuda.device import library, main_stream
 from egraph_opt.runtime.cuda.dnn import Dnn, as_product
 from egraph_opt.runtime.cuda.expressions import PRELUDE
 from egraph_opt.runtime.cuda.prices import key_of, room_of
@@ -91,7 +91,7 @@ class Tuner:
     def __init__(self, choices: Choices, *, share: bool = False, again: bool = False, alone: bool = False) -> None:
         self.cupy, self.share, self.again, self.alone = library("cupy"), share, again, alone
         self.choices = choices
-        self.stream = self.cupy.cuda.Stream(non_blocking=True)
+        self.stream = main_stream()
         self._block: Any = None
         self._worked, self._timed = 0.0, set[str]()
         self.rivals: dict[str, list[tuple[float, str]]] = {}
