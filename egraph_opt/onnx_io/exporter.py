@@ -10,7 +10,8 @@ import onnx_ir
 
 from egraph_opt.errors import EgraphOptError
 from egraph_opt.ir import Constant, Origin, Size, SizeExpr, TensorGraph, TensorType, Type
-from egraph_opt.onnx_io.importer import Imported, same_place
+from egraph_opt.onnx_io.annotations import carry_over
+from egraph_opt.onnx_io.importer import Imported, constant_of, same_place
 from egraph_opt.onnx_io.opaque import CAPTURE, FORMAL, Body, OpaqueNode, opaque_node, prune
 from egraph_opt.onnx_io.shapes import resized, usable_name
 from egraph_opt.onnx_io.spreading import spread_factors, write_spread
@@ -118,13 +119,16 @@ class _Writer:
         self.graph, self.sink, self.old = graph, Sink(opset), old
         self.opaque = _carried(graph, old, opset)
         self.values: dict[int, Values] = {}
+        self.kept: dict[str, onnx_ir.Value] = {}  # by the name in the graph as it was
         self.outer: set[onnx_ir.Value] = set()
+        self.inner = False
         self.taken, self.wanted, self.provenance = taken, wanted, provenance
         self.spread: Mapping[int, int] = {}
 
     def place_inputs(self, inputs: Iterable[onnx_ir.Value]) -> None:
         by_name = {value.name or "": value for value in inputs}
         self.taken |= by_name.keys() - {""}
+        self.kept |= by_name
         self._place_inputs(by_name)
 
     def _place_inputs(self, by_name: Mapping[str, onnx_ir.Value]) -> None:
@@ -136,8 +140,9 @@ class _Writer:
         """A subgraph, whose captures are these values of the outer graph."""
         ours = {name for constant in self.graph.constants for name in constant.names} | set(self.graph.names.values())
         writer = _Writer(body.graph, self.old, self.sink.opset, self.taken, self.wanted | ours, self.provenance)
-        writer.outer = set(captured.values())
+        writer.outer, writer.inner = set(captured.values()), True
         formals = [_copy_value(value) for value in body.like.inputs]
+        writer.kept |= {like.name or "": value for like, value in zip(body.like.inputs, formals, strict=True)}
         for value in formals:
             value.name = writer._fresh(value.name or "input")
         writer._place_inputs({f"{FORMAL}{i}": value for i, value in enumerate(formals)})
@@ -212,6 +217,7 @@ class _Writer:
         value = onnx_ir.Value(name=name, type=onnx_ir.TensorType(dtype), shape=shape, const_value=tensor)
         if name:
             self.taken.add(name)
+            self.kept[name] = value
         self.sink.initializers.append(value)
         return value
 
@@ -228,7 +234,7 @@ class _Writer:
                 continue
             (value,) = self.values[index]
             if value.name == name and value in fixed and value not in stored:
-                results[name] = value
+                self.kept[name] = results[name] = value
                 continue
             if value in stored and like.is_initializer():
                 stored.discard(value)
@@ -239,7 +245,7 @@ class _Writer:
             value.doc_string = like.doc_string
             value.metadata_props.update(like.metadata_props)
             value.meta.update(like.meta)
-            results[name] = value
+            self.kept[like.name or name] = results[name] = value
         return [results[name] for name, _ in declared]
 
     def finish(
@@ -249,7 +255,11 @@ class _Writer:
         overridable: Sequence[onnx_ir.Value],
         like: onnx_ir.Graph | None,
     ) -> onnx_ir.Graph:
-        self._name_values(set(inputs) | set(outputs) | self.outer)
+        named = set(inputs) | set(outputs) | self.outer
+        self._keep_names(named)
+        if like is not None:
+            self.taken |= carry_over(like, self.kept, self._store, inner=self.inner)
+        self._name_others(named)
         return onnx_ir.Graph(
             list(inputs),
             list(outputs),
@@ -260,14 +270,25 @@ class _Writer:
             metadata_props=dict(like.metadata_props) if like is not None else None,
         )
 
-    def _name_values(self, named: set[onnx_ir.Value]) -> None:
-        for index in self.graph.live():  # values that existed in the model keep their names
+    def _store(self, value: onnx_ir.Value) -> bool:
+        """Stores an initializer of the graph as it was, if its name is free."""
+        if value.const_value is None or not self._is_free(value.name or ""):
+            return False
+        self._constant(constant_of(value.const_value, value.name))
+        return True
+
+    def _keep_names(self, named: set[onnx_ir.Value]) -> None:
+        """Values that existed in the model keep their names."""
+        for index in self.graph.live():
             name = self.graph.names.get(index)
             values = self.values[index]
             if name and len(values) == 1 and values[0] not in named and self._is_free(name):
                 values[0].name = name
                 named.add(values[0])
                 self.taken.add(name)
+                self.kept[name] = values[0]
+
+    def _name_others(self, named: set[onnx_ir.Value]) -> None:
         for count, value in enumerate(self._all_values()):
             left_out = value.name == "" and value.producer() is not None
             if value not in named and not left_out and not (value.name and value.producer() is None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from egraph_opt.onnx_io import Imported, annotated
 from egraph_opt.pipeline.candidates import Proposal
 from egraph_opt.pipeline.choose import Choice
 from egraph_opt.pipeline.pricing import Prices
@@ -66,8 +67,8 @@ def record_choice(report: Report, choice: Choice) -> None:
     report.notes += [blamed] if (blamed := blame(choice)) else []
 
 
-def record_result(report: Report, choice: Choice, opset: int) -> None:
-    """The candidate that was taken in place of a model of ``opset``."""
+def record_result(report: Report, choice: Choice, imported: Imported) -> None:
+    """The candidate that was taken in place of a model."""
     assert choice.entry is not None
     row = next(r for r in choice.rows if r.name == choice.entry.row.name)
     report.chosen, report.rules, report.estimated_after = row.name, row.rules, row.estimated
@@ -75,8 +76,20 @@ def record_result(report: Report, choice: Choice, opset: int) -> None:
     report.outcome = Outcome.OPTIMIZED
     report.reason = choice.verdict.reason if choice.verdict else ""
     report.after = ModelFacts.of(choice.entry.model)
-    if report.after.opset != opset:
-        report.notes.append(f"the opset was raised from {opset} to {report.after.opset} for a gain")
+    if report.after.opset != imported.opset:
+        report.notes.append(f"the opset was raised from {imported.opset} to {report.after.opset} for a gain")
+    there = set(annotated(choice.entry.model))
+    lost = [name for name in annotated(imported.model) if name not in there]
+    if lost:
+        some = ", ".join(lost[:_NAMED]) + ", ..." * (len(lost) > _NAMED)
+        report.notes.append(
+            f"annotations of quantization of {len(lost)} values are left out, since these values, or tensors that the"
+            f" annotations name, are not computed any more: {some}"
+        )
+
+
+_NAMED = 5
+"""How many values a note names."""
 
 
 def _evidence(verdict: Verdict) -> dict[str, object]:

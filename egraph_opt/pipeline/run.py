@@ -373,7 +373,7 @@ class Run:
         record_choice(self.report, choice)
         if choice.entry is None:
             return self._original(*why_not(choice, self.options))
-        record_result(self.report, choice, imported.opset)
+        record_result(self.report, choice, imported)
         return choice.entry.model
 
     def _original(self, outcome: Outcome, reason: str) -> onnx_ir.Model:
