@@ -87,6 +87,9 @@ def bisect(
     first = chooser.fault(None, check, options.candidates)
     if first is None:
         return Bisection("", len(loaded), tried=1)
+    plain = chooser.as_written(check)
+    if plain is not None:  # what reads or writes models is to blame
+        return Bisection(first.said, len(loaded), tried=2, pair=Pair(chooser.imported.model, *plain))
     asked = 0
 
     with Worker() as worker:

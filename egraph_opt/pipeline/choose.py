@@ -47,7 +47,7 @@ class Choice:
         races: the timing, where there was any.
         refused: candidates that were faster but did not verify.
         guilty: the smallest set of rules that was found to lead to wrong results, for the first candidate that was
-            refused and for which one was found.
+            refused and for which one was found; for an invalid model only rules without which there is none.
     """
 
     entry: Entry | None
@@ -170,7 +170,7 @@ class Chooser:
             if verdict.kind == "unverified":
                 break
             if not verdict.is_rounding:
-                guilty = guilty or self._bisect(entry, entries.index(entry) + 1)
+                guilty = guilty or self._bisect(verdict.kind, entry, entries.index(entry) + 1)
         return Choice(None, verdict, races, tuple(rows.values()), tuple(refused), guilty)
 
     def verdict(self, model: onnx_ir.Model) -> Verdict:
@@ -251,6 +251,15 @@ class Chooser:
                     return Fault(entry, said, number, proposer)
         return None
 
+    def as_written(self, check: Check) -> tuple[onnx_ir.Model, str] | None:
+        """The model as it is read and written, without any rule, and the fault that ``check`` finds in it, if any."""
+        try:
+            made = export_model(self.imported, self.imported.graph, provenance=self.options.provenance)
+        except OpsetError:
+            return None
+        said = check(self.imported.model, made)
+        return (made, said) if said else None
+
     def suspects(self, proposal: Proposal) -> Iterator[list[str]]:
         """Names of rules that may be behind a graph: those that explain its nodes, then all that fired: one that only
         united two classes is among these."""
@@ -258,27 +267,47 @@ class Chooser:
         fired = {name for names in self.proposer.frozen.fired.values() for name in names}
         yield [rule.name for rule in self.proposer.rules if rule.name in fired]
 
-    def _bisect(self, entry: Entry, limit: int) -> tuple[str, ...]:
-        """The smallest set of rules found in time that leads to wrong results, of those behind a refused candidate.
+    def _bisect(self, kind: str, entry: Entry, limit: int) -> tuple[str, ...]:
+        """The smallest set of rules found in time that leads to a verdict of this kind, of those behind a candidate.
+
+        An invalid model may as well be the fault of what writes it: only rules whose absence cures it are named.
 
         ``limit``: how many graphs of each set are looked at. Half of the time that is left is for another try.
         """
         now = time.monotonic()
         end = now + (BISECT_SECONDS if self.deadline is None else min(BISECT_SECONDS, (self.deadline - now) / 2))
 
-        def differs(_: onnx_ir.Model, made: onnx_ir.Model) -> str:
+        def fault(_: onnx_ir.Model, made: onnx_ir.Model) -> str:
             verdict = self.verdict(made)
-            return verdict.reason if verdict.kind in ("different", "invalid") else ""
+            return verdict.reason if verdict.kind == kind else ""
+
+        def late() -> bool:
+            return time.monotonic() > end
 
         with Worker() as worker:
 
             def shows(names: Collection[str]) -> bool:
-                return self.fault(names, differs, limit, worker) is not None
+                return self.fault(names, fault, limit, worker) is not None
 
+            if kind == "invalid":
+                *_, fired = self.suspects(entry.proposal)
+                return () if self.as_written(fault) else _cure(fired, shows, late)
             for suspects in self.suspects(entry.proposal):
                 if shows(suspects):
-                    return tuple(smallest_set(suspects, shows, lambda: time.monotonic() > end)[0])
+                    return tuple(smallest_set(suspects, shows, late)[0])
         return ()
+
+
+def _cure(rules: Sequence[str], shows: Callable[[Collection[str]], bool], late: Callable[[], bool]) -> tuple[str, ...]:
+    """Rules without which the others do not show it: smallest sets that do, in turn; none if time runs out."""
+    rest, found = list(rules), list[str]()
+    while shows(rest):
+        some, minimal = smallest_set(rest, shows, late)
+        if not some or not minimal:
+            return ()
+        found += some
+        rest = [name for name in rest if name not in some]
+    return tuple(found)
 
 
 def verified(

@@ -16,7 +16,7 @@ TRIES = 3
 
 
 def refusal(choice: Choice, reason: str, rules: Sequence[Rule], better_bodies: int) -> Refusal | None:
-    """What another try does without: guilty rules, else optimized subgraphs, else all rules behind what was refused.
+    """What another try does without: guilty rules, else optimized subgraphs, else all rules behind what differs.
 
     None where none of these is there.
     """
@@ -35,6 +35,8 @@ def blame(choice: Choice) -> str:
         return f"wrong results come from {', '.join(choice.guilty)}: please report this"
     if not choice.refused or choice.verdict is None or choice.verdict.kind == "unverified":
         return ""
+    if not _suspects(choice) and choice.verdict.kind == "invalid":
+        return "an invalid model was written, and no rule is known to be behind it: please report this"
     if choice.verdict.is_rounding:
         return (
             "the candidate computes the same, but rounds otherwise by more than is allowed: in float64, or without"
@@ -45,7 +47,7 @@ def blame(choice: Choice) -> str:
 
 def _left_out(choice: Choice, rules: Sequence[Rule]) -> tuple[str, ...]:
     """Of rules that are only guilty together, those that are believed least: without them the others are harmless.
-    Where none is known, all behind what was refused, of which exact ones do not round."""
+    Where none is known, all behind what differs, of which exact ones do not round."""
     status = {rule.name: effective_status(rule) for rule in rules if rule.name in choice.guilty}
     if not status:
         rounding = choice.verdict is not None and choice.verdict.is_rounding
@@ -56,6 +58,6 @@ def _left_out(choice: Choice, rules: Sequence[Rule]) -> tuple[str, ...]:
 
 
 def _suspects(choice: Choice) -> tuple[str, ...]:
-    if choice.verdict is None or choice.verdict.kind == "unverified":
-        return ()
-    return tuple(dict.fromkeys(name for row in choice.rows if row.name in choice.refused for name in row.rules))
+    """The rules behind candidates that compute something else; an invalid one may be the fault of what writes it."""
+    different = [row for row in choice.rows if row.name in choice.refused and row.verdict == "different"]
+    return tuple(dict.fromkeys(name for row in different for name in row.rules))
