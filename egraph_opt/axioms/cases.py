@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,18 +50,6 @@ def shapes_of(form: tuple[Domain, ...], sizes: tuple[int, ...]) -> tuple[TensorT
     return tuple(tensor(s) for s in itertools.product(*(sizes if d is None else d for d in form)))
 
 
-@cache
-def is_literal(expr: Expr) -> bool:
-    """Whether an attribute is written out; asked once per expression, since it means parsing."""
-    return expr.is_literal
-
-
-@cache
-def literal(expr: Expr) -> AttrValue:
-    """The value of such an attribute."""
-    return expr.literal
-
-
 class Enumeration:
     """Walks the cases of one axiom; with ``rng`` in random order. ``choices`` says which cases an operator has:
     ``choices.cases_of`` makes one for the operators of the space."""
@@ -73,6 +61,7 @@ class Enumeration:
         self.tensors: dict[str, TensorType] = {}
         self.attributes: dict[str, AttrValue] = {}
         self.numbers: dict[int, TensorType] = {}
+        self._bound: dict[str, Any] = {}  # tensors and attributes, as conditions see them
         self.skipped = 0
         self.stacks = _leaves_batch_alone(axiom)
         self._conditions: dict[str, list[tuple[str, frozenset[str]]]] = {}
@@ -97,7 +86,7 @@ class Enumeration:
         """At most ``count`` different cases, by restarts in random order."""
         found: dict[str, Case] = {}
         for _ in range(4 * count):
-            self.tensors, self.attributes = {}, {}
+            self._forget()
             walk_once = iter(self)
             case = next(walk_once, None)
             walk_once.close()  # type: ignore[attr-defined]
@@ -106,8 +95,11 @@ class Enumeration:
             found.setdefault(str(case), case)
             if len(found) == count:
                 break
-        self.tensors, self.attributes = {}, {}
+        self._forget()
         return list(found.values())
+
+    def _forget(self) -> None:
+        self.tensors, self.attributes, self._bound = {}, {}, {}
 
     # --- what operators use
 
@@ -141,14 +133,14 @@ class Enumeration:
         narrowed = (refined(form, self._links.get(name, []), self.tensors) for form in forms)
         left = tuple(dict.fromkeys(form for form in narrowed if not isinstance(form, str)))
         for type_ in self.shuffled(self._free(left)):
-            self.tensors[name] = type_
+            self.tensors[name] = self._bound[name] = type_
             try:
                 if self._consistent(name):
                     yield type_
                 else:
                     self.skipped += 1
             finally:
-                self.tensors.pop(name, None)
+                del self.tensors[name], self._bound[name]
 
     def _free(self, forms: tuple[Form, ...]) -> Iterator[TensorType]:
         for form in forms:
@@ -165,31 +157,30 @@ class Enumeration:
     def _bind_from(
         self, exprs: Sequence[Expr], choosers: Sequence[Chooser], chosen: tuple[Any, ...]
     ) -> Iterator[tuple[Any, ...]]:
-        if len(chosen) == len(exprs):
+        count = len(exprs)
+        while len(chosen) < count and (known := self._known(exprs[len(chosen)])):
+            chosen += known
+        if len(chosen) == count:
             yield chosen
             return
-        expr, choose = exprs[len(chosen)], choosers[len(chosen)]
-        for value in self._values(expr, choose, chosen):
-            yield from self._bind_from(exprs, choosers, (*chosen, value))
-
-    def _values(self, expr: Expr, choose: Chooser, chosen: tuple[Any, ...]) -> Iterator[AttrValue]:
-        name = expr.text
-        if name in self.attributes:
-            yield self.attributes[name]
-            return
-        if is_literal(expr):
-            yield literal(expr)
-            return
-        determined = self._determined(name)
-        for value in [determined] if determined is not None else self.shuffled(choose(chosen)):
-            self.attributes[name] = value
+        name, last = exprs[len(chosen)].text, len(chosen) == count - 1
+        for value in self._determined(name) or self.shuffled(choosers[len(chosen)](chosen)):
+            self.attributes[name] = self._bound[name] = value
             try:
-                if self._consistent(name):
-                    yield value
-                else:
+                if not self._consistent(name):
                     self.skipped += 1
+                elif last:
+                    yield (*chosen, value)
+                else:
+                    yield from self._bind_from(exprs, choosers, (*chosen, value))
             finally:
-                self.attributes.pop(name, None)
+                del self.attributes[name], self._bound[name]
+
+    def _known(self, expr: Expr) -> tuple[AttrValue, ...]:
+        """The value of an attribute that is bound or written out; nothing where it is free."""
+        if expr.text in self.attributes:
+            return (self.attributes[expr.text],)
+        return (expr.literal,) if expr.is_literal else ()
 
     def emit(self, app: App, attrs: tuple[AttrValue, ...], types: Sequence[Type], form: Form) -> Iterator[Type]:
         """The type of the application, if it has one of that form."""
@@ -199,22 +190,22 @@ class Enumeration:
         else:
             yield result
 
-    def _determined(self, name: str) -> AttrValue:
+    def _determined(self, name: str) -> tuple[AttrValue, ...]:
+        """The value that a condition gives an attribute; nothing where none does yet."""
         text = self._given.get(name)
-        if text is None or not names_in(text) <= {*self.tensors, *self.attributes}:
-            return None
+        if text is None or not names_in(text) <= self._bound.keys():
+            return ()
         try:
-            return evaluate(text, {**self.attributes, **self.tensors})
+            value = evaluate(text, self._bound)
         except Undefined:
-            return None
+            return ()
+        return (value,) if value is not None else ()
 
     def _consistent(self, name: str) -> bool:
-        environment = None
+        bound = self._bound
         for text, names in self._conditions.get(name, ()):
-            if all(n in self.tensors or n in self.attributes for n in names):
-                environment = environment or {**self.attributes, **self.tensors}
-                if not self._holds(text, environment):
-                    return False
+            if names <= bound.keys() and not self._holds(text, bound):
+                return False
         return True
 
     @staticmethod
@@ -231,7 +222,10 @@ def fits(type_: Type, form: Form) -> bool:
         return True
     if not isinstance(type_, TensorType) or len(type_.shape) != len(form):
         return False
-    return all(d is None or n in d for n, d in zip(type_.shape, form, strict=True))
+    for size, domain in zip(type_.shape, form, strict=True):  # noqa: SIM110 - a third of the time, of millions of calls
+        if domain is not None and size not in domain:
+            return False
+    return True
 
 
 def exactly(shape: Sequence[int]) -> tuple[Domain, ...]:

@@ -47,12 +47,13 @@ def _binary(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
     wider = None if form is None else tuple(None if d is None else tuple(dict.fromkeys((*d, 1))) for d in form)
     for x in e.fill(first, wider):
         assert isinstance(x, TensorType)
-        forms = _partners(e, x.numbers(), isinstance(second, App))
+        forms = _partners(x.numbers(), isinstance(second, App))
         for y in e.fill(second, *forms):
             yield from e.emit(app, (), (x, y), form)
 
 
-def _partners(e: Enumeration, shape: tuple[int, ...], same_rank: bool) -> list[Form]:
+@cache
+def _partners(shape: tuple[int, ...], same_rank: bool) -> list[Form]:
     """Forms that broadcast with ``shape``: fewer axes, sizes 1 on either side, one more axis."""
     if len(shape) > 3:
         channel = (1, shape[1], *(1,) * (len(shape) - 2))
@@ -130,10 +131,9 @@ def _below(e: Enumeration, total: int, others: int) -> tuple[int, ...]:
 
 
 def _split(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
-    def pieces(chosen: tuple[Any, ...], x: TensorType) -> list[tuple[int, ...]]:
+    def pieces(chosen: tuple[Any, ...], x: TensorType) -> tuple[tuple[int, ...], ...]:
         axis: int = chosen[0]
-        size = x.numbers()[axis]
-        return [p for count in (1, 2, 3) for p in itertools.product(range(1, size + 1), repeat=count) if sum(p) == size]
+        return _pieces(x.numbers()[axis])
 
     for x in e.fill(app.operands[0], None):
         assert isinstance(x, TensorType)
@@ -141,6 +141,13 @@ def _split(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
             axes = range(x.rank)
             for attrs in e.bind(app.attrs, lambda _, axes=axes: axes, lambda c, x=x: pieces(c, x)):
                 yield from e.emit(app, attrs, (x,), None)
+
+
+@cache
+def _pieces(size: int) -> tuple[tuple[int, ...], ...]:
+    """One to three pieces of an axis."""
+    every = (p for count in (1, 2, 3) for p in itertools.product(range(1, size + 1), repeat=count))
+    return tuple(p for p in every if sum(p) == size)
 
 
 def _get(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
@@ -165,13 +172,19 @@ def _slice(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
         def axes(_: tuple[Any, ...], rank: int = rank) -> list[tuple[int, ...]]:
             return [(i,) for i in range(rank)] + [(i, rank - 1) for i in range(rank - 1)]
 
-        def column(chosen: tuple[Any, ...], shape: tuple[int, ...] = shape) -> dict[tuple[int, ...], None]:
+        def column(chosen: tuple[Any, ...], shape: tuple[int, ...] = shape) -> tuple[tuple[int, ...], ...]:
             chosen_axes: tuple[int, ...] = chosen[0]
-            cuts = _cuts(tuple(shape[axis] for axis in chosen_axes))
-            return dict.fromkeys(t[len(chosen) - 1] for t in cuts if t[: len(chosen) - 1] == chosen[1:])
+            return _column(tuple([shape[axis] for axis in chosen_axes]), chosen[1:])
 
         for attrs in e.bind(app.attrs, axes, column, column, column):
             yield from e.emit(app, attrs, (x,), form)
+
+
+@cache
+def _column(sizes: tuple[int, ...], before: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """What follows the starts, or the starts and ends, that are chosen already."""
+    at = len(before)
+    return tuple(dict.fromkeys(cut[at] for cut in _cuts(sizes) if cut[:at] == before))
 
 
 @cache
@@ -194,7 +207,7 @@ def _pad(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 
     def choosers(rank: int) -> list[Callable[[tuple[Any, ...]], Any]]:
         return [
-            lambda _: _pads(e, rank),
+            lambda _: _pads(e.space.sides, rank),
             lambda _: dict.fromkeys(m for m, _ in modes),
             lambda c: [v for m, v in modes if m == c[1]],
         ]
@@ -223,14 +236,13 @@ def _unpadded(e: Enumeration, domain: tuple[int, ...], total: int) -> tuple[int,
     return tuple(n - total for n in domain if 0 < n - total <= max(e.space.sizes))
 
 
-def _pads(e: Enumeration, rank: int) -> list[tuple[int, ...]]:
+@cache
+def _pads(sides: tuple[tuple[int, int], ...], rank: int) -> tuple[tuple[int, ...], ...]:
     """One axis, the spatial axes or all axes padded alike."""
     places = [tuple(i == axis for i in range(rank)) for axis in range(rank)]
     places += [tuple(i >= 2 for i in range(rank)), (True,) * rank]
-    return list(
-        dict.fromkeys(
-            tuple(side[end] * here for end in (0, 1) for here in place) for place in places for side in e.space.sides
-        )
+    return tuple(
+        dict.fromkeys(tuple(side[end] * here for end in (0, 1) for here in place) for place in places for side in sides)
     )
 
 
@@ -242,7 +254,8 @@ def _reshape(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
             yield from e.emit(app, attrs, (x,), form)
 
 
-def regroupings(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+@cache
+def regroupings(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Shapes of as many elements: flat, the same, neighbours merged, a size halved, an axis of size 1 more or less."""
     found = [(math.prod(shape),), shape]
     for i, size in enumerate(shape):
@@ -250,7 +263,7 @@ def regroupings(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
         found += [(*shape[:i], 2, size // 2, *shape[i + 1 :])] if size % 2 == 0 else []
         found += [(*shape[:i], *shape[i + 1 :])] if size == 1 else []
     found += [(*shape[:i], 1, *shape[i:]) for i in range(len(shape) + 1)]
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 def _expand(e: Enumeration, app: App, form: Form) -> Iterator[Type]:

@@ -9,17 +9,18 @@ that is no polynomial is a random polynomial of its own: what holds for it holds
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from egraph_opt.axioms.cases import SCALAR, infer, is_literal, literal
+from egraph_opt.axioms.cases import SCALAR, infer
 from egraph_opt.axioms.record import Axiom
 from egraph_opt.ir import AttrValue, TensorType, Type
 from egraph_opt.ops import operator
-from egraph_opt.terms import App, Case, Expr, Number, Pattern, Var
+from egraph_opt.terms import App, Case, Number, Pattern, Var
 from egraph_opt.terms.expressions import evaluate
 from egraph_opt.terms.pattern import walk
 
@@ -39,6 +40,9 @@ _MOVES = {"Transpose", "Concat", "Split", "Get", "Slice", "Reshape", "Expand", "
 _COUNTS = math.lcm(*range(1, 10), 12, 16)
 """A multiple of the number of elements in any window of up to 3 by 3, and of whole planes of up to 4 by 4."""
 
+_KEPT = 4096
+"""Values of parts of terms that are kept while cases are walked; of an axiom's arrays they take some tens of MB."""
+
 
 class NoType(Exception):  # noqa: N818 - an answer about a case
     """A term of the right side has no type; the message shows it."""
@@ -51,6 +55,9 @@ class Term(NamedTuple):
     attrs: tuple[AttrValue, ...]
     operands: tuple[Term, ...]
     type: Type
+
+
+Resolve = Callable[[Case, dict[str, Any]], Term]
 
 
 def method(axiom: Axiom) -> Method:
@@ -67,30 +74,30 @@ def _is_rational(op: str) -> bool:
     return op in _FIELD or operator(op).ring == "exact"
 
 
-def resolve(pattern: Pattern, case: Case, environment: dict[str, Any]) -> Term:
-    """The term of a pattern.
+def resolver(pattern: Pattern) -> Resolve:
+    """What makes the term of a pattern of a case and of its environment; taken apart once, for it is asked per case.
 
-    Raises:
-        NoType: an application in it is ill-typed.
-        Undefined: an attribute has no value.
+    The answer raises ``NoType`` where an application is ill-typed and ``Undefined`` where an attribute has no value.
     """
     if isinstance(pattern, Var):
-        return Term(pattern.name, (), (), case.tensors[pattern.name])
+        name = pattern.name
+        return lambda case, _: Term(name, (), (), case.tensors[name])
     if isinstance(pattern, Number):
-        return Term("", (pattern.value,), (), case.numbers.get(id(pattern), SCALAR))
-    terms = tuple([resolve(o, case, environment) for o in pattern.operands])
-    values = tuple([_attribute(e, environment) for e in pattern.attrs])
-    types: tuple[TensorType, ...] = tuple([t.type for t in terms])  # type: ignore[misc]
-    type_ = infer(pattern.op, values, types)
-    if type_ is None:
-        raise NoType(f"{pattern.op} of {', '.join(map(str, types))} with {values} is ill-typed")
-    return Term(pattern.op, values, terms, type_)
+        filling, key = (pattern.value,), id(pattern)
+        return lambda case, _: Term("", filling, (), case.numbers.get(key, SCALAR))
+    op, operands = pattern.op, [resolver(o) for o in pattern.operands]
+    text = f"({''.join(f'({e.text}), ' for e in pattern.attrs)})"  # all attributes as one expression
 
+    def resolve(case: Case, environment: dict[str, Any]) -> Term:
+        terms = tuple([o(case, environment) for o in operands])
+        attrs: Any = evaluate(text, environment)
+        types: tuple[TensorType, ...] = tuple([t.type for t in terms])  # type: ignore[misc]
+        type_ = infer(op, attrs, types)
+        if type_ is None:
+            raise NoType(f"{op} of {', '.join(map(str, types))} with {attrs} is ill-typed")
+        return Term(op, attrs, terms, type_)
 
-def _attribute(expr: Expr, environment: dict[str, Any]) -> AttrValue:
-    if expr.text in environment:
-        return environment[expr.text]
-    return literal(expr) if is_literal(expr) else evaluate(expr.text, environment)
+    return resolve
 
 
 def value(term: Term, inputs: dict[str, Array], apply: Apply, dtype: type[np.generic]) -> Value:
@@ -120,8 +127,6 @@ def apply_prime(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) ->
     if op == "Fill":
         shape, number, dtype = attrs
         return np.full(shape, residue(number), dtype)  # type: ignore[arg-type]
-    if op == "Div":
-        return operands[0] * inverse(operands[1]) % PRIME
     if op == "Reciprocal":
         return inverse(operands[0])
     if op in _FIELD:
@@ -160,11 +165,16 @@ def _mean(op: str, attrs: tuple[AttrValue, ...], x: Array) -> Array:
 
 
 def _oracle(name: str, x: Array) -> Array:
-    coefficients = np.random.default_rng(list(name.encode())).integers(1, PRIME, 4)
-    result = np.zeros_like(x)
-    for coefficient in coefficients:
+    first, *others = _coefficients(name)
+    result = np.full_like(x, first)
+    for coefficient in others:
         result = (result * x + coefficient) % PRIME
     return result
+
+
+@cache
+def _coefficients(name: str) -> list[int]:
+    return np.random.default_rng(list(name.encode())).integers(1, PRIME, 4).tolist()
 
 
 def same(a: Value, b: Value, *, exact: bool) -> bool:
@@ -194,9 +204,13 @@ class Source:
         self._real = (normal, np.abs(normal) + 0.1, -np.abs(normal) - 0.1)
         self._at = 0
 
-    def draws(self, how: Method, types: dict[str, TensorType]) -> list[dict[str, Array]]:
-        """Inputs: one draw of residues, or one per pattern of signs (all negative and mostly negative ones too)."""
-        longs = {"prime": (self._residues,), "signed": self._signed, "real": self._real}[how]
+    def residues(self, type_: TensorType) -> Array:
+        """Residues modulo the prime."""
+        return self._cut(self._residues, type_.numbers())
+
+    def draws(self, how: Literal["signed", "real"], types: dict[str, TensorType]) -> list[dict[str, Array]]:
+        """Inputs, one draw per pattern of signs: all negative and mostly negative ones too."""
+        longs = self._signed if how == "signed" else self._real
         return [{name: self._cut(long, t.numbers()) for name, t in types.items()} for long in longs]
 
     def _cut(self, long: Array, shape: tuple[int, ...]) -> Array:
@@ -205,3 +219,48 @@ class Source:
             self._at = self._at % 97
         start, self._at = self._at, self._at + count
         return long[start : start + count].reshape(shape)
+
+
+class Residues:
+    """Values modulo the prime.
+
+    A tensor of one name and type has the same residues in every case, so that what is below the roots, of which cases
+    that follow each other share most, is computed once.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._tensors: dict[Term, Array] = {}  # never forgotten, since what is kept was computed of them
+        self._inner: Callable[[Term], Value] = lru_cache(_KEPT)(self.value)
+
+    def pairs(self, left: Term, right: Term, types: dict[str, TensorType]) -> Iterator[tuple[Value, Value]]:
+        """Values of two terms."""
+        yield self.value(left), self.value(right)
+
+    def value(self, term: Term) -> Value:
+        """The value of a term."""
+        if term.op == "Div":  # the inverse, which takes long, is kept apart from what it multiplies
+            above, below = term.operands
+            return self._inner(above) * self._inner(Term("Reciprocal", (), (below,), below.type)) % PRIME
+        if term.operands:
+            return apply_prime(term.op, term.attrs, [self._inner(o) for o in term.operands])
+        if term.attrs:  # a number, or a constant of some shape
+            return value(term, {}, apply_prime, np.int64)
+        if term not in self._tensors:
+            assert isinstance(term.type, TensorType)
+            self._tensors[term] = self._source.residues(term.type)
+        return self._tensors[term]
+
+
+class Signs:
+    """Values on signed integers or in float64, on tensors drawn anew in every case and for every pattern of signs."""
+
+    def __init__(self, source: Source, how: Literal["signed", "real"]) -> None:
+        self._source = source
+        self._how: Literal["signed", "real"] = how
+
+    def pairs(self, left: Term, right: Term, types: dict[str, TensorType]) -> Iterator[tuple[Value, Value]]:
+        """Values of two terms in tensors of these types, one pair per draw."""
+        dtype = np.float64 if self._how == "real" else np.int64
+        for inputs in self._source.draws(self._how, types):
+            yield value(left, inputs, apply_table, dtype), value(right, inputs, apply_table, dtype)

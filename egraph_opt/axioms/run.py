@@ -12,8 +12,8 @@ from egraph_opt.axioms.record import Axiom
 from egraph_opt.axioms.space import FULL, Space
 from egraph_opt.axioms.validate import Report, validate
 
-_HEAVY = ("convolution", "definitions", "pooling")
-"""Families that take longest: they start first, so that no process is left alone with one of them at the end."""
+_HEAVY = ("convolution", "joining", "reductions", "definitions", "channels", "pooling", "products", "movement")
+"""Families in which single axioms take long: they start first, so that no process is left alone with one at the end."""
 Progress = Callable[[Report, int, int], None]
 
 

@@ -16,17 +16,16 @@ import numpy as np
 
 from egraph_opt.axioms.choices import cases_of
 from egraph_opt.axioms.evaluate import (
-    Apply,
     Method,
     NoType,
+    Residues,
+    Resolve,
+    Signs,
     Source,
     Term,
-    apply_prime,
-    apply_table,
     method,
-    resolve,
+    resolver,
     same,
-    value,
 )
 from egraph_opt.axioms.exact import applies, exact_inputs, exact_value
 from egraph_opt.axioms.record import Axiom
@@ -83,13 +82,15 @@ def validate(axiom: Axiom, *, sample: int | None = None, seed: int = 0, space: S
     found = ""
     try:
         exact = _exactly(axiom, EXACT_CASES if sample is None else min(sample, EXACT_CASES), rng)
-        source = Source(seed)
+        sides, source = _Sides(axiom), Source(seed)
+        values = Residues(source) if how == "prime" else Signs(source, how)
         cases: Iterable[Case] = enumerated if sample is None else enumerated.sample(sample)
-        for case in cases:
-            if _evaluated(axiom, case, source, how):
-                combinations += weight
-            else:
-                enumerated.skipped += 1
+        with np.errstate(all="ignore"):
+            for case in cases:
+                if _evaluated(sides, case, values, how):
+                    combinations += weight
+                else:
+                    enumerated.skipped += 1
     except _Counterexample as refused:
         found = str(refused)
     seconds = time.process_time() - started
@@ -106,30 +107,33 @@ def _kernels(axiom: Axiom, space: Space) -> tuple[Kernel, ...]:
     return space.few if sum(op in SPATIAL for op in used) >= 3 else space.kernels
 
 
-def _terms(axiom: Axiom, case: Case) -> tuple[Term, Term] | None:
-    """Both sides under a case; ``None`` where the right side's attributes are undefined."""
-    environment = case.environment
-    left = resolve(axiom.lhs[0], case, environment)
-    try:
-        right = resolve(axiom.rhs[0], case, environment)
-    except Undefined:
-        return None
-    except NoType as error:
-        raise _Counterexample(f"{error}, for {case}") from None
-    if right.type != left.type:
-        raise _Counterexample(f"the right side is {right.type} instead of {left.type} for {case}")
-    return left, right
+class _Sides:
+    """Both sides of an axiom, ready for cases."""
+
+    def __init__(self, axiom: Axiom) -> None:
+        self._left: Resolve = resolver(axiom.lhs[0])
+        self._right: Resolve = resolver(axiom.rhs[0])
+
+    def terms(self, case: Case) -> tuple[Term, Term] | None:
+        """Both sides under a case; ``None`` where the right side's attributes are undefined."""
+        environment = case.environment
+        left = self._left(case, environment)
+        try:
+            right = self._right(case, environment)
+        except Undefined:
+            return None
+        except NoType as error:
+            raise _Counterexample(f"{error}, for {case}") from None
+        if right.type != left.type:
+            raise _Counterexample(f"the right side is {right.type} instead of {left.type} for {case}")
+        return left, right
 
 
-def _evaluated(axiom: Axiom, case: Case, source: Source, how: Method) -> bool:
-    terms = _terms(axiom, case)
+def _evaluated(sides: _Sides, case: Case, values: Residues | Signs, how: Method) -> bool:
+    terms = sides.terms(case)
     if terms is None:
         return False
-    apply: Apply = apply_prime if how == "prime" else apply_table
-    dtype = np.float64 if how == "real" else np.int64
-    for inputs in source.draws(how, case.tensors):
-        with np.errstate(all="ignore"):
-            left, right = (value(t, inputs, apply, dtype) for t in terms)
+    for left, right in values.pairs(*terms, case.tensors):
         if not same(left, right, exact=how != "real"):
             words = {"prime": "modulo a prime", "signed": "on signed integers", "real": "in float64"}[how]
             raise _Counterexample(f"the sides differ {words} for {case}")
@@ -140,9 +144,9 @@ def _exactly(axiom: Axiom, count: int, rng: np.random.Generator) -> int:
     """Compares polynomials on small shapes; returns on how many."""
     if not applies(axiom):
         return 0
-    done = 0
+    done, sides = 0, _Sides(axiom)
     for case in cases_of(axiom, TINY, rng).sample(count):
-        terms = _terms(axiom, case)
+        terms = sides.terms(case)
         if terms is None:
             continue
         inputs = exact_inputs(case.tensors)

@@ -249,8 +249,10 @@ def _padded(x: Array, sides: Sequence[tuple[int, int]], fill: float) -> Array:
     sizes = [n + max(a, 0) + max(b, 0) for n, (a, b) in zip(x.shape[2:], sides, strict=True)]
     shape = (*x.shape[:2], *sizes)
     padded = np.full(shape, fill, x.dtype) if fill else np.zeros(shape, x.dtype)
-    padded[(..., *(slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(x.shape[2:], sides, strict=True)))] = x
-    return padded[(..., *(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(sizes, sides, strict=True)))]
+    padded[(..., *[slice(max(a, 0), max(a, 0) + n) for n, (a, _) in zip(x.shape[2:], sides, strict=True)])] = x
+    if min(map(min, sides)) >= 0:
+        return padded
+    return padded[(..., *[slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(sizes, sides, strict=True)])]
 
 
 def resolve_pads(

@@ -63,13 +63,14 @@ class Pad(Operator):
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         pads, mode, value = ints(attrs[0]), attrs[1], attrs[2]
         x = operands[0]
-        width = [(pads[axis], pads[axis + x.ndim]) for axis in range(x.ndim)]
-        grown = [(max(a, 0), max(b, 0)) for a, b in width]
+        width = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
         if mode != "constant":
-            return np.pad(x, grown, mode=cast(Literal["edge", "reflect"], mode))
-        kept = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(width, x.shape, strict=True))]
-        y = np.full([n + a + b for n, (a, b) in zip(kept.shape, grown, strict=True)], value, x.dtype)  # type: ignore[arg-type]
-        y[tuple(slice(a, a + n) for n, (a, _) in zip(kept.shape, grown, strict=True))] = kept
+            return np.pad(x, width, mode=cast(Literal["edge", "reflect"], mode))
+        if min(pads, default=0) < 0:
+            x = x[tuple([slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(width, x.shape, strict=True)])]
+            width = [(max(a, 0), max(b, 0)) for a, b in width]
+        y = np.full([n + a + b for n, (a, b) in zip(x.shape, width, strict=True)], value, x.dtype)  # type: ignore[arg-type]
+        y[tuple([slice(a, a + n) for n, (a, _) in zip(x.shape, width, strict=True)])] = x
         return y
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
