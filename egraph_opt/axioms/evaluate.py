@@ -119,7 +119,7 @@ def apply_table(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) ->
 
 
 def apply_prime(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
-    """The operator table's semantics in the field of residues."""
+    """The operator table's semantics in the field of residues; ``Residues`` makes quotients of its ``Reciprocal``."""
     if op in _MOVES:
         return apply_table(op, attrs, operands)
     if op == "Cast":  # to the type that it has

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from egraph_opt.axioms import Axiom, all_axioms, axiom
-from egraph_opt.axioms.evaluate import PRIME, inverse, method, residue
+from egraph_opt.axioms.evaluate import PRIME, Residues, Source, inverse, method, residue, resolver
 from egraph_opt.axioms.space import FULL, pads
 from egraph_opt.axioms.validate import validate
+from egraph_opt.ir import TensorType
 from egraph_opt.ops import operator
+from egraph_opt.terms import Case
+from egraph_opt.terms.pattern import parse
 
 WRONG = json.loads(Path(__file__).with_name("wrong_axioms.json").read_text())
 FAMILIES = sorted({a.family for a in all_axioms()})
@@ -115,6 +118,18 @@ def test_methods_follow_from_what_an_axiom_says() -> None:
     assert method(_named("averagepool-is-conv")) == "prime"
     assert method(_named("maxpool-of-relu")) == "signed"
     assert method(_named("gelu-spelled-out")) == "real"
+
+
+def test_parts_of_terms_are_kept_with_the_residues_that_they_were_computed_of() -> None:
+    values, of = Residues(Source(0)), resolver(parse("Div(Add(x, y), y)"))
+    shapes = [(2, 3), (1, 3), (2, 3), (3,)]
+    for shape in shapes:
+        case = Case({"x": TensorType("float64", (2, 3)), "y": TensorType("float64", shape)})
+        term = of(case, case.environment)
+        x, y = (values.value(t) for t in term.operands[0].operands)
+        expected = (x + y) * inverse(y) % PRIME
+        assert (values.value(term) == expected).all()
+        assert x.shape != y.shape or (x != y).any()
 
 
 def test_residues_divide() -> None:
