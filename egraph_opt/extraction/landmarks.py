@@ -91,6 +91,7 @@ class _Search:
         self.free = bytearray(len(problem.nodes))  # classes that can be computed without cost
         self.waiting = problem.operand_counts.copy()  # operands of each e-node that are not free
         self.zone: set[int] = set()
+        self.dear: dict[int, list[int]] = {}  # operands of an e-node that may not be free, the dearest last
         self._settle([node for node in problem.leaves if not self.left[node]])
 
     def step(self) -> bool:
@@ -162,7 +163,15 @@ class _Search:
 
     def _dearest_left(self, node: int) -> int:
         """The operand of longest path among those that are not free; there is one, as the e-node's class is not."""
-        return max((cls for cls in self.problem.operands[node] if not self.free[cls]), key=self.paths.__getitem__)
+        operands, paths, free = self.problem.operands[node], self.paths, self.free
+        if self.fresh:
+            return max((cls for cls in operands if not free[cls]), key=paths.__getitem__)
+        if node not in self.dear:  # paths stay: of 1,000 operands each is looked at once, not once per landmark
+            self.dear[node] = sorted(operands, key=paths.__getitem__, reverse=True)[::-1]
+        dear = self.dear[node]
+        while free[dear[-1]]:
+            dear.pop()
+        return dear[-1]
 
     def _settle(self, fresh: list[int]) -> None:
         """Marks what e-nodes make free that cost nothing and have no operand that does."""

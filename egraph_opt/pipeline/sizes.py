@@ -125,10 +125,12 @@ def _indices(node: Node) -> list[int]:
 
 def _check(graph: TensorGraph, sizes: dict[str, int]) -> None:
     """IllTyped where an operator of the graph does not accept its operands at these sizes."""
+    numbers: dict[int, Type] = {}  # each type once: that of a node with 1,000 results is that of 1,000 operands
     for index in graph.live():
         node = graph.nodes[index]
+        numbers[index] = _numbers(graph.types[index], sizes)
         if node.op not in ("Input", "Const", "Opaque"):
-            types = [_numbers(graph.types[i], sizes) for i in node.operands]
+            types = [numbers[i] for i in node.operands]
             attrs = tuple(concrete(a, sizes) for a in node.attrs)
             operator(node.op).infer(attrs, types)  # type: ignore[arg-type]
 

@@ -100,3 +100,23 @@ def test_paths_are_brought_up_to_date_as_if_they_were_found_anew(monkeypatch: py
     for problem in problems():
         landmarks(problem)
     assert compared > 500
+
+
+def test_of_very_many_operands_each_is_looked_at_once() -> None:
+    """Not once per landmark, of which there are as many."""
+    width, looks = 500, 0
+
+    class Operands(tuple[int, ...]):
+        def __iter__(self) -> Iterator[int]:
+            nonlocal looks
+            looks += 1
+            return super().__iter__()
+
+    costs = [float(1 + i * 7 % width) for i in range(width)]
+    operands: list[tuple[int, ...]] = [*[()] * width, Operands(range(width))]
+    nodes = [[i] for i in range(width + 1)]
+    problem = Problem([*costs, 1.0], operands, list(range(width + 1)), nodes, [width])
+    found = landmarks(problem, fresh=False)
+    assert found.bound == sum(costs) + 1
+    assert len(found.found) == width + 1
+    assert looks < 20

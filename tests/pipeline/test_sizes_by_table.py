@@ -8,6 +8,7 @@ import pytest
 
 from egraph_opt.ir import TensorGraph
 from egraph_opt.onnx_io import import_model
+from egraph_opt.pipeline import sizes as module
 from egraph_opt.pipeline.sizes import measured_sizes, surely_runs
 from egraph_opt.verification import sizes as trials
 
@@ -65,3 +66,22 @@ def test_sizes_that_an_operator_refuses() -> None:
     assert surely_runs(graph, {"N": 1, "H": 50, "W": 50})
     assert not surely_runs(graph, {"N": 1, "H": 50, "W": 49})
     assert not surely_runs(graph, {"N": 1, "H": 50})
+
+
+def test_the_type_of_very_many_results_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    width, asked = 200, 0
+    parts = ", ".join(f"p{i}" for i in range(width))
+    _, graph = read(
+        f"(float[N,{width}] x) => (float[N,{width}] y) {{ {parts} = Split <axis = 1, num_outputs = {width}> (x)"
+        f" y = Concat <axis = 1> ({parts}) }}"
+    )
+    real = module.concrete_type
+
+    def counted(*given: object) -> object:
+        nonlocal asked
+        asked += 1
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "concrete_type", counted)
+    assert surely_runs(graph, {"N": 3})
+    assert width <= asked < 3 * width
