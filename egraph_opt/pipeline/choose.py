@@ -48,6 +48,7 @@ class Choice:
         refused: candidates that were faster but did not verify.
         guilty: the smallest set of rules that was found to lead to wrong results, for the first candidate that was
             refused and for which one was found; for an invalid model only rules without which there is none.
+        grown: candidates that are estimated to be cheaper, but have many times the nodes of the original.
     """
 
     entry: Entry | None
@@ -56,6 +57,7 @@ class Choice:
     rows: tuple[Candidate, ...]
     refused: tuple[str, ...] = ()
     guilty: tuple[str, ...] = ()
+    grown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,8 @@ class Chooser:
                 break
             if not verdict.is_rounding:
                 guilty = guilty or self._bisect(verdict.kind, entry, entries.index(entry) + 1)
-        return Choice(None, verdict, races, tuple(rows.values()), tuple(refused), guilty)
+        grown = tuple(e.row.name for e in entries if races is None and self._is_cheaper(e) and self._grows(e))
+        return Choice(None, verdict, races, tuple(rows.values()), tuple(refused), guilty, grown)
 
     def verdict(self, model: onnx_ir.Model) -> Verdict:
         """Verification of one candidate, within the time that is left (at least one input is compared)."""
@@ -199,12 +202,23 @@ class Chooser:
             return sorted(faster, key=lambda e: -races.ratio(e.row.name) / handicap[e.row.name])
         if self.options.measures:
             return []  # timing was wanted and there was nothing to time
+        better = [e for e in entries if self._is_cheaper(e) and not self._grows(e)]
+        better = [e for e in better if all(at.holds for at in self._estimated(e))]
+        return sorted(better, key=lambda e: (e.row.estimated, e.row.nodes))
+
+    def _is_cheaper(self, entry: Entry) -> bool:
+        """Whether the estimate is below the original's, or the candidate is what reading it left over."""
         before = self.proposer.original()
         if self.proposer.whole is not None:
             before *= 1 - LEAST_GAIN
-        better = [e for e in entries if e.row.estimated < before or self._is_smaller(e, before)]
-        better = [e for e in better if all(at.holds for at in self._estimated(e))]
-        return sorted(better, key=lambda e: (e.row.estimated, e.row.nodes))
+        return entry.row.estimated < before or self._is_smaller(entry, before)
+
+    def _grows(self, entry: Entry) -> bool:
+        """Whether a candidate has many times the nodes of the original, where nothing but operators has a price.
+
+        A node that is read as many, as a ``Sum`` of 1,000 operands, is one call all the same, but priced as many.
+        """
+        return self.proposer.whole is None and entry.row.nodes > MOST_GROWTH * self.imported.nodes
 
     def _is_smaller(self, entry: Entry, before: float) -> bool:
         """Whether reading the model already left nodes out, and the candidate is no dearer than the rest of it."""
@@ -321,6 +335,8 @@ def verified(
 
 MOST_SPREAD = 2
 """How many proposals are tried with their factors spread, too."""
+MOST_GROWTH = 4
+"""How many times the nodes of the original a graph may have that is chosen by the prices of its operators."""
 LEAST_GAIN = 0.01
 """By what share the estimate of a whole graph must be below the original's where nothing is timed."""
 _NOISE = 1e-9

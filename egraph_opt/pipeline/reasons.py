@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from egraph_opt.pipeline.choose import Choice
+from egraph_opt.pipeline.choose import MOST_GROWTH, Choice
 from egraph_opt.pipeline.options import Options
 from egraph_opt.pipeline.report import Outcome
 
@@ -23,7 +23,8 @@ def why_not(choice: Choice, options: Options) -> tuple[Outcome, str]:
         return Outcome.REJECTED, f"{timed} ({why})" if why else timed
     if choice.races is None:
         everywhere = " at every size" if len(options.shape_sets) > 1 else ""
-        return Outcome.UNCHANGED, f"no candidate is estimated to be cheaper{everywhere}"
+        grown = f" with at most {MOST_GROWTH} times the nodes" if choice.grown else ""
+        return Outcome.UNCHANGED, f"no candidate is estimated to be cheaper{everywhere}{grown}"
     races = choice.races
     loses = [name for name in races.names if any(at.verdict == "faster" for at in races.at_sizes(name))]
     best = max(loses or races.names, key=races.ratio, default="")

@@ -142,7 +142,7 @@ class Run:
     def _choose(
         self, imported: Imported, proposer: Proposer, sizes: dict[str, int], candidates: int
     ) -> tuple[Choice, bool]:
-        """The choice among so many candidates, and whether all of them could be written and none was refused."""
+        """The choice among so many candidates, and whether others would be no better: all of these are usable."""
         with self._stage("extract"):
             proposals = list(proposer.proposals(candidates))
         record_prices(self.report, proposer.prices, proposals, lazy=self.options.lazy_costs)
@@ -153,7 +153,7 @@ class Run:
             choice = chooser.choose(entries)
         self.decision = Decision(imported, proposer, tuple(proposals), choice)
         written = sum(not entry.proposal.spread for entry in entries)
-        return choice, written == len(proposals) and not choice.refused
+        return choice, written == len(proposals) and not choice.refused and not choice.grown
 
     def _chooser(self, imported: Imported, proposer: Proposer, sizes: dict[str, int]) -> Chooser:
         more = [measured_sizes(self.model, shapes) for shapes in self.options.shape_sets[1:]]

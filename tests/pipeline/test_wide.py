@@ -89,3 +89,45 @@ def test_very_many_operators_with_one_input_are_merged_a_part_at_a_time(tools: A
     operators = [node.op_type for node in result.model.graph.node]
     assert operators.count("MatMul") == 3
     assert operators.count("Split") == 2
+
+
+def _sum(values: int, constants: int) -> onnx.ModelProto:
+    names = [f"x{i}" for i in range(values)]
+    kept = [numpy_helper.from_array(np.array([i + 1], np.float32), f"k{i}") for i in range(constants)]
+    graph = helper.make_graph(
+        [helper.make_node("Sum", [*names, *(k.name for k in kept)], ["y"])],
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in names],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+        kept,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_one_node_does_not_become_very_many_that_are_estimated_to_cost_less(tools: Any) -> None:
+    """A Sum is read as additions, of which rules save those of constants; as a node it is one call."""
+    result = tools.optimize(_sum(40, 40))
+    assert result.report.outcome == Outcome.UNCHANGED
+    assert "times the nodes" in result.report.reason
+    (best, *_) = result.report.candidates
+    assert best.nodes > 30
+    assert best.estimated < result.report.estimated_before
+    assert [node.op_type for node in result.model.graph.node] == ["Sum"]
+
+
+def test_one_node_may_become_a_few_that_cost_less(tools: Any) -> None:
+    result = tools.optimize(_sum(2, 3))
+    assert result.report.outcome == Outcome.OPTIMIZED
+    assert [node.op_type for node in result.model.graph.node] == ["Add", "Add"]
+
+
+def test_a_call_of_a_function_counts_as_the_nodes_of_the_function(tools: Any) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 18, "own" : 1]>
+    g (float[2,4] x) => (float[2,4] y) { y = own.f (x) }
+    <opset_import: ["" : 18], domain: "own"> f (a) => (f) {
+        b = Relu (a) c = Relu (b) d = Exp (c) e = Sigmoid (d) h = Tanh (e) i = Neg (h) j = Sin (i) f = Abs (j)
+    }"""
+    result = tools.optimize(onnx.parser.parse_model(text))
+    assert result.report.outcome == Outcome.OPTIMIZED, result.report.reason
+    assert [node.op_type for node in result.model.graph.node].count("Relu") == 1
+    assert len(result.model.graph.node) > 4
