@@ -89,7 +89,7 @@ def main() -> None:
     rows, steps = list[Fidelity](), list[Timed]()
     for name in arguments.names or recipes.EIGHT:
         for numerics in arguments.numerics.split(","):
-            tuner = cuda.Tuner(cuda.Choices(arguments.choices), share=True, again=True)
+            tuner = cuda.Tuner(cuda.Choices(arguments.choices), again=True)
             begin = time.perf_counter()
             rows.append(measure(name, numerics, arguments, tuner, steps))
             tuner.choices.save()

@@ -110,7 +110,7 @@ def main() -> None:
                 print(f"{arguments.name} {dtype} {strategy:14} {ms:.4f} ms estimated, {seconds:.1f} s", flush=True)
         return
     print(cuda.machine(), flush=True)
-    tuner, rows = cuda.Tuner(cuda.Choices(arguments.choices), share=True), dict[str, dict[str, tuple[float, str]]]()
+    tuner, rows = cuda.Tuner(cuda.Choices(arguments.choices)), dict[str, dict[str, tuple[float, str]]]()
     for numerics in arguments.numerics.split(","):
         dtype = "float16" if numerics == "fp16" else "float32"
         path = arguments.pool / f"{arguments.name}.{dtype}.json.gz"

@@ -41,7 +41,7 @@ def race_on_gpu(
         UsageError: there is no usable GPU.
         BudgetError: the baseline does not fit into the GPU's memory.
     """
-    started, tuner = time.perf_counter(), Tuner(Choices(), share=True)
+    started, tuner = time.perf_counter(), Tuner(Choices())
     lanes: list[_Lane] = []
     (first, baseline), *others = models.items()
     for name, model in [(first, baseline), (CONTROL, baseline), *others]:

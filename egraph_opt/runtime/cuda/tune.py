@@ -79,17 +79,17 @@ class Choices:
 class Tuner:
     """Finds the fastest call for a step.
 
-    ``share`` keeps weights on the GPU for the programs that follow; ``again`` takes over which call is the fastest from
-    the choices, and times it once more. ``alone``: steps are timed for networks that are not known, so that their
-    weights are taken to be cold; else weights are as cold as those of the whole network (see ``prices.room_of``).
+    ``again`` takes over which call is the fastest from the choices, and times it once more. ``alone``: steps are timed for
+    networks that are not known, so that their weights are taken to be cold; else weights are as cold as those of the
+    whole network (see ``prices.room_of``).
 
     Attributes:
         rivals: by key, seconds and labels of calls that took not much longer than the one that ``best`` chose: for
             products that a kernel of our own can compute, until a program has tried them where they run.
     """
 
-    def __init__(self, choices: Choices, *, share: bool = False, again: bool = False, alone: bool = False) -> None:
-        self.cupy, self.share, self.again, self.alone = library("cupy"), share, again, alone
+    def __init__(self, choices: Choices, *, again: bool = False, alone: bool = False) -> None:
+        self.cupy, self.again, self.alone = library("cupy"), again, alone
         self.choices = choices
         self.stream = main_stream()
         self._block: Any = None
