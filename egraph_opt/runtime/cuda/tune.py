@@ -79,9 +79,9 @@ class Choices:
 class Tuner:
     """Finds the fastest call for a step.
 
-    ``again`` takes over which call is the fastest from the choices, and times it once more. ``alone``: steps are timed for
-    networks that are not known, so that their weights are taken to be cold; else weights are as cold as those of the
-    whole network (see ``prices.room_of``).
+    ``again`` takes over which call is the fastest from the choices, and times it once more. ``alone``: steps are timed
+    for networks that are not known, so that their weights are taken to be cold; else weights are as cold as those of
+    the whole network (see ``prices.room_of``).
 
     Attributes:
         rivals: by key, seconds and labels of calls that took not much longer than the one that ``best`` chose: for
