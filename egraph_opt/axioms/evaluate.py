@@ -9,8 +9,8 @@ that is no polynomial is a random polynomial of its own: what holds for it holds
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ Array = NDArray[Any]
 Value = Any  # an array, or a tuple of them where an operator has several outputs
 Method = Literal["prime", "signed", "real"]
 Apply = Callable[[str, tuple[AttrValue, ...], list[Value]], Value]
+Draw = Callable[[TensorType], Array]
 
 PRIME = 268_435_399
 """Largest prime below 2**28: sums of 128 products fit an int64, and two polynomials of degree 3 that differ agree at a
@@ -179,9 +180,11 @@ def _coefficients(name: str) -> list[int]:
 
 def same(a: Value, b: Value, *, exact: bool) -> bool:
     """Whether two values agree: in every bit, or up to rounding with infinities and NaNs in the same places."""
-    if exact:
-        return a.shape == b.shape and bool((a == b).all())
     if a.shape != b.shape:
+        return False
+    if (a == b).all():
+        return True
+    if exact:
         return False
     finite = np.isfinite(a)
     if not np.array_equal(finite, np.isfinite(b)):
@@ -195,25 +198,24 @@ class Source:
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
-        self._residues = rng.integers(0, PRIME, 1 << 17, dtype=np.int64)
+        residues = rng.integers(0, PRIME, 1 << 17, dtype=np.int64)
         mixed = rng.integers(-9, 10, 1 << 17, dtype=np.int64)
         negative = -1 - np.abs(mixed)
         mostly = np.where(rng.random(1 << 17) < 0.9, negative, np.abs(mixed))
-        self._signed = (mixed, negative, mostly)
         normal = rng.normal(size=1 << 17)
-        self._real = (normal, np.abs(normal) + 0.1, -np.abs(normal) - 0.1)
+        real = normal, np.abs(normal) + 0.1, -np.abs(normal) - 0.1
+        self._long: dict[Method, tuple[Array, ...]] = {
+            "prime": (residues,), "signed": (mixed, negative, mostly), "real": real,
+        }  # fmt: skip
         self._at = 0
 
-    def residues(self, type_: TensorType) -> Array:
-        """Residues modulo the prime."""
-        return self._cut(self._residues, type_.numbers())
+    def draws(self, how: Method) -> list[Draw]:
+        """What draws tensors of a type: residues, or one function per pattern of signs, all negative and mostly
+        negative ones too."""
+        return [partial(self._cut, long) for long in self._long[how]]
 
-    def draws(self, how: Literal["signed", "real"], types: dict[str, TensorType]) -> list[dict[str, Array]]:
-        """Inputs, one draw per pattern of signs: all negative and mostly negative ones too."""
-        longs = self._signed if how == "signed" else self._real
-        return [{name: self._cut(long, t.numbers()) for name, t in types.items()} for long in longs]
-
-    def _cut(self, long: Array, shape: tuple[int, ...]) -> Array:
+    def _cut(self, long: Array, type_: TensorType) -> Array:
+        shape = type_.numbers()
         count = math.prod(shape)
         if self._at + count > len(long):
             self._at = self._at % 97
@@ -221,46 +223,47 @@ class Source:
         return long[start : start + count].reshape(shape)
 
 
-class Residues:
-    """Values modulo the prime.
+class Values:
+    """Values of terms in tensors that ``draw`` makes.
 
-    A tensor of one name and type has the same residues in every case, so that what is below the roots, of which cases
+    A tensor of one name and type has the same elements in every case, so that what is below the roots, of which cases
     that follow each other share most, is computed once.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, draw: Draw, apply: Apply, dtype: type[np.generic]) -> None:
+        self._draw, self._apply, self._dtype = draw, apply, dtype
         self._tensors: dict[Term, Array] = {}  # never forgotten, since what is kept was computed of them
         self._inner: Callable[[Term], Value] = lru_cache(_KEPT)(self.value)
 
-    def pairs(self, left: Term, right: Term, types: dict[str, TensorType]) -> Iterator[tuple[Value, Value]]:
-        """Values of two terms."""
-        yield self.value(left), self.value(right)
-
     def value(self, term: Term) -> Value:
         """The value of a term."""
-        if term.op == "Div":  # the inverse, which takes long, is kept apart from what it multiplies
-            above, below = term.operands
-            return self._inner(above) * self._inner(Term("Reciprocal", (), (below,), below.type)) % PRIME
         if term.operands:
-            return apply_prime(term.op, term.attrs, [self._inner(o) for o in term.operands])
+            return self._apply(term.op, term.attrs, [self._inner(o) for o in term.operands])
         if term.attrs:  # a number, or a constant of some shape
-            return value(term, {}, apply_prime, np.int64)
+            return value(term, {}, self._apply, self._dtype)
         if term not in self._tensors:
             assert isinstance(term.type, TensorType)
-            self._tensors[term] = self._source.residues(term.type)
+            self._tensors[term] = self._draw(term.type)
         return self._tensors[term]
 
 
-class Signs:
-    """Values on signed integers or in float64, on tensors drawn anew in every case and for every pattern of signs."""
+class Residues(Values):
+    """Values modulo the prime."""
 
-    def __init__(self, source: Source, how: Literal["signed", "real"]) -> None:
-        self._source = source
-        self._how: Literal["signed", "real"] = how
+    def __init__(self, draw: Draw) -> None:
+        super().__init__(draw, apply_prime, np.int64)
 
-    def pairs(self, left: Term, right: Term, types: dict[str, TensorType]) -> Iterator[tuple[Value, Value]]:
-        """Values of two terms in tensors of these types, one pair per draw."""
-        dtype = np.float64 if self._how == "real" else np.int64
-        for inputs in self._source.draws(self._how, types):
-            yield value(left, inputs, apply_table, dtype), value(right, inputs, apply_table, dtype)
+    def value(self, term: Term) -> Value:
+        """The value of a term; of a quotient the inverse, which takes long, is kept apart from what it multiplies."""
+        if term.op != "Div":
+            return super().value(term)
+        above, below = term.operands
+        return self._inner(above) * self._inner(Term("Reciprocal", (), (below,), below.type)) % PRIME
+
+
+def values_of(how: Method, source: Source) -> list[Values]:
+    """What gives terms their values, once per draw."""
+    draws = source.draws(how)
+    if how == "prime":
+        return [Residues(draw) for draw in draws]
+    return [Values(draw, apply_table, np.float64 if how == "real" else np.int64) for draw in draws]

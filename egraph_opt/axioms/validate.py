@@ -18,14 +18,14 @@ from egraph_opt.axioms.choices import cases_of
 from egraph_opt.axioms.evaluate import (
     Method,
     NoType,
-    Residues,
     Resolve,
-    Signs,
     Source,
     Term,
+    Values,
     method,
     resolver,
     same,
+    values_of,
 )
 from egraph_opt.axioms.exact import applies, exact_inputs, exact_value
 from egraph_opt.axioms.record import Axiom
@@ -82,12 +82,11 @@ def validate(axiom: Axiom, *, sample: int | None = None, seed: int = 0, space: S
     found = ""
     try:
         exact = _exactly(axiom, EXACT_CASES if sample is None else min(sample, EXACT_CASES), rng)
-        sides, source = _Sides(axiom), Source(seed)
-        values = Residues(source) if how == "prime" else Signs(source, how)
+        sides, draws = _Sides(axiom), values_of(how, Source(seed))
         cases: Iterable[Case] = enumerated if sample is None else enumerated.sample(sample)
         with np.errstate(all="ignore"):
             for case in cases:
-                if _evaluated(sides, case, values, how):
+                if _evaluated(sides, case, draws, how):
                     combinations += weight
                 else:
                     enumerated.skipped += 1
@@ -129,12 +128,13 @@ class _Sides:
         return left, right
 
 
-def _evaluated(sides: _Sides, case: Case, values: Residues | Signs, how: Method) -> bool:
+def _evaluated(sides: _Sides, case: Case, draws: list[Values], how: Method) -> bool:
     terms = sides.terms(case)
     if terms is None:
         return False
-    for left, right in values.pairs(*terms, case.tensors):
-        if not same(left, right, exact=how != "real"):
+    left, right = terms
+    for values in draws:
+        if not same(values.value(left), values.value(right), exact=how != "real"):
             words = {"prime": "modulo a prime", "signed": "on signed integers", "real": "in float64"}[how]
             raise _Counterexample(f"the sides differ {words} for {case}")
     return True
