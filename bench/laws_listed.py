@@ -108,7 +108,7 @@ LAWS = (
     Law("divisors", "algebra", X, "a = Div(x, three) y = Div(a, six)", "Mul", constants=SIX),
     Law("divisor-and-factor", "algebra", X, "a = Div(x, three) y = Mul(a, six)", "Mul", constants=SIX),
     Law("affine-twice", "algebra", X, "a = Mul(x, three) c = Add(a, six) e = Mul(c, six) y = Add(e, three)",
-        "Add, Mul", constants=SIX),
+        "Conv", constants=SIX),  # of one tap per channel, with a bias
     Law("negations", "algebra", X, "a = Neg(x) c = Neg(a) y = Relu(c)", "Relu"),
     Law("minus-negated", "algebra", XY, "a = Neg(z) y = Sub(x, a)", "Add"),
     Law("plus-negated", "algebra", XY, "a = Neg(z) y = Add(x, a)", "Sub"),
