@@ -131,15 +131,15 @@ def _below(e: Enumeration, total: int, others: int) -> tuple[int, ...]:
 
 
 def _split(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
+    def pieces(chosen: tuple[Any, ...], x: TensorType) -> tuple[tuple[int, ...], ...]:
+        axis: int = chosen[0]
+        return _pieces(x.numbers()[axis])
+
     for x in e.fill(app.operands[0], None):
         assert isinstance(x, TensorType)
         if x.rank:
-            axes, shape = range(x.rank), x.numbers()
-
-            def pieces(chosen: tuple[Any, ...], shape: tuple[int, ...] = shape) -> tuple[tuple[int, ...], ...]:
-                return _pieces(shape[chosen[0]])
-
-            for attrs in e.bind(app.attrs, lambda _, axes=axes: axes, pieces):
+            axes = range(x.rank)
+            for attrs in e.bind(app.attrs, lambda _, axes=axes: axes, lambda c, x=x: pieces(c, x)):
                 yield from e.emit(app, attrs, (x,), None)
 
 
@@ -382,7 +382,10 @@ CHOICES: dict[str, Choice] = {
     **dict.fromkeys(("BatchNormalization", "InstanceNormalization"), _per_channel),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _per_axis),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), global_pool),
-    **dict.fromkeys([*(name for name, _ in UNARY), "Softsign", "Mish"], _unary),
+    **dict.fromkeys(
+        [*(name for name, _ in UNARY), "Softsign", "Mish"],
+        _unary,
+    ),
     "Transpose": _transpose,
     "Concat": _concat,
     "Split": _split,
