@@ -116,7 +116,7 @@ def value(term: Term, inputs: dict[str, Array], apply: Apply, dtype: type[np.gen
 
 def apply_table(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
     """The operator table's semantics, as they are."""
-    return operator(op).evaluate(attrs, operands)
+    return operator(op).compute(attrs, operands)
 
 
 def apply_prime(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
@@ -135,7 +135,7 @@ def apply_prime(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) ->
     declared = operator(op)
     if declared.ring != "exact":
         return _oracle(f"{op}{attrs!r}", operands[0])
-    return declared.evaluate(attrs, operands) % PRIME  # type: ignore[operator]
+    return declared.compute(attrs, operands) % PRIME  # type: ignore[operator]
 
 
 def residue(number: Any) -> int:
@@ -158,7 +158,7 @@ def inverse(x: Array) -> Array:
 
 
 def _mean(op: str, attrs: tuple[AttrValue, ...], x: Array) -> Array:
-    mean = np.asarray(operator(op).evaluate(attrs, [x.astype(np.float64)]))
+    mean = np.asarray(operator(op).compute(attrs, [x.astype(np.float64)]))
     count = _COUNTS if op == "AveragePool" else max(x.size // max(mean.size, 1), 1)
     # a window of padding alone has no mean; any fixed number will do on both sides
     whole = np.rint(np.nan_to_num(mean) * count).astype(np.int64) % PRIME

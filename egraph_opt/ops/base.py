@@ -68,6 +68,7 @@ class Operator:
     ring: Literal["exact", "oracle", "no"] = "no"
     preserves_type: bool = False  # element-wise on one operand: the result has its type, whatever that is
     rearranges: bool = False  # every element of the result is an element of an operand that is no index
+    alike: bool = False  # operands have one shape but for one axis, or for axes along which they broadcast
     indices: tuple[int, ...] = ()  # operands that are indices: integers within ``limits``
     min_opset: int = 9
     onnx_names: tuple[str, ...] = ()  # ONNX operators of the default domain that ``from_onnx`` understands
@@ -87,9 +88,15 @@ class Operator:
         floats = [v for p, v in zip(self.params, attrs, strict=True) if p.single and isinstance(v, float)]
         return all(math.isnan(v) or float(np.float32(v)) == v for v in floats)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array | tuple[Array, ...]:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array | tuple[Array, ...]:
         """The value in NumPy, in the operands' own dtype; also on float64 and on int64 residues."""
         raise NotImplementedError(self.name)
+
+    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array | tuple[Array, ...]:
+        """What ``compute`` says, without NumPy's warnings of overflow and NaNs. Who computes many values switches those
+        off once."""
+        with np.errstate(all="ignore"):
+            return self.compute(attrs, operands)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         """Fills in what is ``None`` among ``attrs`` and ``types`` at random, so that ``infer`` accepts it.

@@ -26,6 +26,7 @@ def operators() -> dict[str, Operator]:
     return table
 
 
+@cache
 def operator(name: str) -> Operator:
     """The operator called ``name``.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from egraph_opt.terms.expressions import FUNCTIONS, names_in
-from egraph_opt.terms.pattern import App, Pattern, PatternError, Var, attribute_names, parse, tensor_names, walk
+from egraph_opt.terms.pattern import App, Number, Pattern, PatternError, Var, attribute_names, parse, tensor_names, walk
 
 FloatClass = Literal["exact", "reassociate", "overflow-risk", "spreads-nonfinite", "drops-nonfinite"]
 FLOAT_CLASSES: tuple[FloatClass, ...] = (
@@ -61,6 +62,14 @@ class Equation:
         """Whether the right side applies fewer operators than the left: such a rule also tidies constants."""
         left, right = (sum(isinstance(p, App) for q in side for p in walk(q)) for side in (self.lhs, self.rhs))
         return right < left
+
+    @cached_property
+    def heads(self) -> frozenset[str]:
+        """What either side is made of: names of operators, and ``Number`` where there is a literal."""
+        parts = {p for side in (*self.lhs, *self.rhs) for p in walk(side)}
+        return frozenset(
+            {p.op for p in parts if isinstance(p, App)} | {"Number" for p in parts if isinstance(p, Number)}
+        )
 
     @property
     def constants(self) -> tuple[str, ...]:

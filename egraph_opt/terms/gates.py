@@ -323,7 +323,7 @@ def _difference(a: Array, b: Array) -> float:
 
 def numeric(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
     """The value of an operator, in the dtype of its operands."""
-    return operator(op).evaluate(attrs, operands)  # type: ignore[arg-type]
+    return operator(op).compute(attrs, operands)  # type: ignore[arg-type]
 
 
 def apply_ring(op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:

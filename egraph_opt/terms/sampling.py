@@ -17,12 +17,15 @@ from egraph_opt.ops import IllTyped, Operator, Sample, operator
 from egraph_opt.ops.draws import one_of
 from egraph_opt.terms.equation import Equation
 from egraph_opt.terms.expressions import Undefined, evaluate, names_in
-from egraph_opt.terms.facts import Fact, facts_of, fitted
+from egraph_opt.terms.facts import MISSING, Fact, facts_of, fitted
 from egraph_opt.terms.pattern import App, Expr, Number, Pattern, Var, walk
 
 Rng = np.random.Generator
 ATTEMPTS = 4_000
 """Draws before a case is given up: where no condition says how shapes agree, some fit once in a few hundred."""
+FREELY = 32
+"""Draws after which every other one gives operands of one form tensors of nearly the same shapes: those of a ``Concat``
+or a sum seldom fit otherwise."""
 INDEX_DTYPES = ("int32", "int64")
 
 
@@ -70,26 +73,28 @@ class _Node:
         known: values of attributes that are literals; ``_UNKNOWN`` for the others.
         names: names of attributes that are names, ``""`` for the others.
         leaves: per operand the name of a tensor, or ``""``.
-        children: per operand its node, if it is an operator.
-        late: per operand whether it is drawn after the others: it is element-wise on a tensor that has no type before.
-        preserves: per operand the tensor whose type it has: a child that is element-wise on one tensor.
+        early: operands that are operators and are drawn before it.
+        late: those that are drawn with it: they are element-wise on a tensor that has no type before.
+        preserves: operands that have the type of a tensor: itself, or what an operator is element-wise on.
         numbers: per operand the key of a literal in ``Case.numbers``, or 0.
         first: its tensors that its attributes depend on, by a condition.
         conditions: those that can be answered when it is drawn, and not before.
         indexes: whether its value serves as an index.
+        twins: its tensors, each with that in its place in an operand of the same form which is drawn before.
     """
 
     declared: Operator
     known: tuple[AttrValue, ...]
     names: tuple[str, ...]
     leaves: tuple[str, ...]
-    children: tuple[_Node | None, ...]
-    late: tuple[bool, ...]
-    preserves: tuple[str, ...]
+    early: tuple[tuple[int, _Node], ...]
+    late: dict[int, _Node]
+    preserves: dict[int, str]
     numbers: tuple[int, ...]
     first: frozenset[str]
     conditions: tuple[str, ...]
     indexes: bool
+    twins: tuple[tuple[str, str], ...]
 
 
 class Sampler:
@@ -103,17 +108,24 @@ class Sampler:
         self.nodes = tuple(self._node(p, known) for p in rule.lhs)
         self.limited = tuple(p for p in rule.lhs if any(_is_limited(q) for q in walk(p)))
 
-    def _node(self, pattern: Pattern, known: set[str], *, indexes: bool = False) -> _Node:
-        """The node of a pattern. Nodes are made in the order in which they are drawn; ``known`` is drawn before."""
+    def _node(self, pattern: Pattern, known: set[str], *, indexes: bool = False, like: Sequence[Pattern] = ()) -> _Node:
+        """The node of a pattern. Nodes are made in the order in which they are drawn; ``known`` is drawn before, and of
+        that ``like`` are operands of the same operator."""
         assert isinstance(pattern, App)
         declared, operands = operator(pattern.op), pattern.operands
-        preserves = tuple(_preserved(o) for o in operands)
-        late = tuple(bool(name) and name not in known for name in preserves)
-        children: list[_Node | None] = [None] * len(operands)
-        for index in sorted(range(len(operands)), key=late.__getitem__):
+        preserves = [_preserved(o) for o in operands]
+        waits = [isinstance(o, App) and bool(n) and n not in known for o, n in zip(operands, preserves, strict=True)]
+        twins = next((pairs for other in like if (pairs := _twins(pattern, other)) is not None), [])
+        twins = tuple((name, twin) for name, twin in twins if name not in known)
+        children: list[tuple[int, _Node]] = []
+        before: list[Pattern] = []
+        for index in sorted(range(len(operands)), key=waits.__getitem__):
             operand = operands[index]
             if isinstance(operand, App):
-                children[index] = self._node(operand, known, indexes=indexes or index in declared.indices)
+                below = indexes or index in declared.indices
+                others = () if waits[index] else before
+                children.append((index, self._node(operand, known, indexes=below, like=others)))
+                before += [operand] * declared.alike
         names = tuple(e.text if e.is_name else "" for e in pattern.attrs)
         leaves = tuple(o.name if isinstance(o, Var) else "" for o in operands)
         reads = {r for name in names if name not in known for f in self.facts.get(name, ()) for r in f.reads}
@@ -126,22 +138,23 @@ class Sampler:
             tuple(e.literal if e.is_literal else _UNKNOWN for e in pattern.attrs),  # type: ignore[misc]
             names,
             leaves,
-            tuple(children),
-            late,
-            preserves,
+            tuple(child for child in children if not waits[child[0]]),
+            {index: child for index, child in children if waits[index]},
+            {index: name for index, name in enumerate(preserves) if name},
             tuple(id(o) if isinstance(o, Number) else 0 for o in operands),
             first,
             ready,
             indexes,
+            twins,
         )
 
     def draw(self, rng: Rng, attempts: int = ATTEMPTS, tensors: Mapping[str, TensorType] | None = None) -> Case | None:
         """A random case, or ``None`` when the conditions never held. ``tensors``: types that are given."""
-        for _ in range(attempts):
-            attempt = _Attempt(self.facts, rng, Case(dict(tensors or {})))
-            case = attempt.case
+        for number in range(attempts):
+            attempt = _Attempt(self.facts, rng, tensors or {}, alike=number >= FREELY and number % 2 == 1)
             try:
-                case.roots = tuple(attempt.node(node) for node in self.nodes)
+                roots = tuple([attempt.node(node) for node in self.nodes])
+                case = Case(attempt.tensors, attempt.attributes, attempt.numbers, roots)
                 environment = case.environment
                 if all(evaluate(condition, environment) for condition in self.waiting):
                     for text in self.computed:  # a rule does not apply where an attribute that it computes is undefined
@@ -155,46 +168,62 @@ class Sampler:
 
 
 class _Attempt:
-    """One attempt at a case: it is drawn bottom-up, and as conditions say."""
+    """One attempt at a case: it is drawn bottom-up, and as conditions say. Most fail, so that each counts."""
 
-    def __init__(self, facts: Mapping[str, Sequence[Fact]], rng: Rng, case: Case) -> None:
-        self.facts, self.rng, self.case = facts, rng, case
-        self.known: dict[str, AttrValue | TensorType] = dict(case.tensors)
+    def __init__(
+        self, facts: Mapping[str, Sequence[Fact]], rng: Rng, tensors: Mapping[str, TensorType], *, alike: bool
+    ) -> None:
+        self.facts, self.rng, self.alike = facts, rng, alike
+        self.tensors = dict(tensors)
+        self.attributes: dict[str, AttrValue] = {}
+        self.numbers: dict[int, TensorType] = {}
+        self.known: dict[str, AttrValue | TensorType] = dict(tensors)
         self.index_dtype = ""
 
     def node(self, node: _Node) -> Type:
         """The type of a node, with everything below it drawn."""
-        inner = [
-            self.node(child) if child is not None and not late else None
-            for child, late in zip(node.children, node.late, strict=True)
-        ]
+        if self.alike:
+            for name, twin in node.twins:
+                self._tensor(name, _varied(self.tensors[twin], self.rng))
+        inner: list[Type | None] = [None] * len(node.leaves)
+        for index, child in node.early:
+            inner[index] = self.node(child)
         asked, sample = self._completed(node, inner)
-        if not node.first <= self.known.keys():
+        if node.first and not node.first <= self.known.keys():
             for name, type_ in zip(node.leaves, sample.types, strict=True):
                 if name in node.first:
                     self._tensor(name, type_)
             asked, sample = self._completed(node, inner)
         chosen = [self._attribute(*each) for each in zip(node.names, asked, sample.attrs, strict=True)]
-        drawn = [self._whole(t) for t in sample.types] if node.indexes else sample.types
-        types = [self._operand(node, index, type_) for index, type_ in enumerate(drawn)]
+        types: list[Type] = [self._whole(t) for t in sample.types] if node.indexes else list(sample.types)
+        for index, drawn in enumerate(types):
+            if node.leaves[index]:
+                types[index] = self._tensor(node.leaves[index], drawn)
+            elif node.numbers[index]:
+                types[index] = self.numbers.setdefault(node.numbers[index], drawn)  # type: ignore[arg-type]
+            elif index in node.late:
+                self._tensor(node.preserves[index], drawn)
+                types[index] = self.node(node.late[index])
         made = _result(node.declared, sample, chosen, types)
-        if node.conditions and not all(evaluate(condition, self.known) for condition in node.conditions):
-            raise Rejected
+        for condition in node.conditions:
+            if not evaluate(condition, self.known):
+                raise Rejected
         return made
 
-    def _completed(self, node: _Node, inner: Sequence[Type | None]) -> tuple[list[AttrValue], Sample]:
+    def _completed(self, node: _Node, inner: Sequence[Type | None]) -> tuple[Sequence[AttrValue], Sample]:
         """What of the attributes of a node is known, and a sample with that and with the types that are known."""
-        asked = list(node.known)
-        for index, name in enumerate(node.names):
-            if name:
-                asked[index] = self.known[name] if name in self.known else self._determined(name, asked[index])  # type: ignore[assignment]
-        tensors = self.case.tensors
-        types = [
-            type_ or tensors.get(leaf or preserved)
-            for type_, leaf, preserved in zip(inner, node.leaves, node.preserves, strict=True)
-        ]
+        asked: Sequence[AttrValue] = node.known
+        if node.names:
+            asked = list(asked)
+            for index, name in enumerate(node.names):
+                if name:
+                    asked[index] = self.known[name] if name in self.known else self._determined(name, asked[index])  # type: ignore[assignment]
+        types = list(inner)
+        for index, name in node.preserves.items():
+            types[index] = types[index] or self.tensors.get(name)
         # attributes whose value is None are given: operators take None for "draw one"
-        sample = node.declared.complete(self.rng, [None if a is _UNKNOWN else a for a in asked], types)  # type: ignore[arg-type]
+        given = [None if a is _UNKNOWN else a for a in asked]
+        sample = node.declared.complete(self.rng, given, types)  # type: ignore[arg-type]
         if sample is None:
             raise Rejected
         return asked, sample
@@ -208,9 +237,9 @@ class _Attempt:
         if asked is _UNKNOWN and name in self.facts:
             self.known[name] = value
             value = self._determined(name, value)
-        if self.case.attributes.setdefault(name, value) != value:
+        if self.attributes.setdefault(name, value) != value:
             raise Rejected
-        self.known[name] = self.case.attributes[name]
+        self.known[name] = self.attributes[name]
         return value
 
     def _determined(self, name: str, otherwise: AttrValue) -> AttrValue:
@@ -219,20 +248,6 @@ class _Attempt:
             if fact.reads <= self.known.keys():
                 return evaluate(fact.value, self.known)
         return otherwise
-
-    def _operand(self, node: _Node, index: int, drawn: Type) -> Type:
-        """The type of an operand of a node, for which ``drawn`` would fit."""
-        if node.late[index]:
-            self._tensor(node.preserves[index], drawn)
-            child = node.children[index]
-            assert child is not None
-            return self.node(child)
-        if node.leaves[index]:
-            return self._tensor(node.leaves[index], drawn)
-        if node.numbers[index]:
-            assert isinstance(drawn, TensorType)
-            return self.case.numbers.setdefault(node.numbers[index], drawn)
-        return drawn
 
     def _whole(self, type_: TensorType) -> TensorType:
         """``type_`` as part of an index: operators draw floats, and all parts have one dtype."""
@@ -243,13 +258,13 @@ class _Attempt:
 
     def _tensor(self, name: str, drawn: Type) -> TensorType:
         """The type of a tensor: ``drawn`` as far as conditions say nothing else, if it has none yet."""
-        found = self.case.tensors.get(name)
+        found = self.tensors.get(name)
         if found is None:
             assert isinstance(drawn, TensorType)
             facts = self.facts.get(name)
             shape = fitted(drawn.shape, facts, self.known, self.rng) if facts else drawn.shape
             found = drawn if shape == drawn.shape else TensorType(drawn.dtype, shape)
-            self.case.tensors[name] = self.known[name] = found
+            self.tensors[name] = self.known[name] = found
         return found
 
 
@@ -260,8 +275,30 @@ def _result(declared: Operator, sample: Sample, attrs: Sequence[AttrValue], type
     return declared.infer(tuple(attrs), types)  # type: ignore[arg-type]
 
 
+def _twins(pattern: Pattern, other: Pattern) -> list[tuple[str, str]] | None:
+    """Tensors of a pattern with those in their places in the other one; ``None`` where that has another form."""
+    match pattern, other:
+        case Var(name), Var(twin):
+            return [(name, twin)] if name != twin else []
+        case App(op, _, operands), App(op_of_other, _, others) if op == op_of_other and len(operands) == len(others):
+            inner = [_twins(a, b) for a, b in zip(operands, others, strict=True)]
+            return None if None in inner else [pair for pairs in inner for pair in pairs or ()]
+        case Number(), Number():
+            return []
+        case _:
+            return None
+
+
+def _varied(type_: TensorType, rng: Rng) -> TensorType:
+    """A type of the same rank, most sizes of which are the same."""
+    shape = tuple([size if rng.random() < 0.75 else int(rng.integers(*MISSING)) for size in type_.shape])
+    return TensorType(type_.dtype, shape)
+
+
 def _preserved(pattern: Pattern) -> str:
-    """The tensor whose type an element-wise operator of one tensor has; empty for other patterns."""
+    """The tensor whose type a pattern has: itself, or what an operator is element-wise on; empty for others."""
+    if isinstance(pattern, Var):
+        return pattern.name
     if isinstance(pattern, App) and operator(pattern.op).preserves_type:
         operand = pattern.operands[0]
         return operand.name if isinstance(operand, Var) else ""

@@ -124,3 +124,42 @@ def test_parts_of_two_ranks_are_drawn_where_only_slices_of_shapes_agree() -> Non
     assert case is not None
     assert not Gate(loose).holds(case, rng)
     assert Sampler(law, types.keys()).draw(rng, 100, types) is None
+
+
+BESIDE = (
+    "matmul-of-batches-reversed",
+    "matmul-of-batches-shared-reversed",
+    "reducemax-past-blocks-reversed",
+    "softmax-of-concat-reversed",
+    "slice-of-concat-other-axis-reversed",
+)
+"""Rules that join what operators of one kind give: blind draws of both sides agree once in hundreds to thousands."""
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_operands_that_must_be_alike_are_found(name: str) -> None:
+    found = cases(name, 20, 400)
+    assert len(found) > 15
+    assert all(_holds(condition, case) for case in found for condition in RULES[name].conditions)
+    first, *others = RULES[name].tensors
+    assert any(case.tensors[first] != case.tensors[other] for case in found for other in others)
+
+
+@pytest.mark.parametrize("name", [n for n in BESIDE if RULES[n].when])
+def test_a_rule_that_joins_too_much_is_still_refused(name: str) -> None:
+    """What is drawn alike must also show what is wrong, for each condition that is not said by the types alone."""
+    loose = dataclasses.replace(RULES[name], when=(), float_class="drops-nonfinite")
+    assert not check_equation(loose).passed
+
+
+def test_sides_drawn_alike_differ_where_nothing_makes_them_agree() -> None:
+    law = rule("r", "Concat(ReduceMax(x, axes=s, keepdims=1), ReduceMax(y, axes=s, keepdims=1), axis=a)", "Relu(x)")
+    sampler, rng = Sampler(law), np.random.default_rng(0)
+    found = [case for _ in range(60) if (case := sampler.draw(rng)) is not None]
+    assert len(found) == 60
+    apart = [
+        case
+        for case in found
+        if any(case.tensors["x"].shape[i] != case.tensors["y"].shape[i] for i in case.attributes["s"])  # type: ignore[union-attr]
+    ]
+    assert 5 < len(apart) < 60

@@ -50,18 +50,17 @@ class Attention(Operator):
             return TensorType(dtype, shape)
         return TensorType(dtype, (q[0], q[2], q[1] * v[3]))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         q, k, v = (_parted(wide(x), h) for x, h in zip(operands, _heads(attrs), strict=True))
         assert isinstance(attrs[3], float)
         root = q.dtype.type(math.sqrt(attrs[3]))
         repeats = q.shape[1] // k.shape[1]
         k, v = (np.repeat(x, repeats, axis=1) for x in (k, v))
-        with np.errstate(all="ignore"):
-            scores = np.matmul(q * root, np.swapaxes(k * root, 2, 3))
-            if attrs[2]:
-                scores = scores + np.triu(np.full(scores.shape[2:], -np.inf, scores.dtype), 1)
-            weights = np.exp(scores - scores.max(axis=3, keepdims=True))
-            y = np.matmul(weights / weights.sum(axis=3, keepdims=True), v)
+        scores = np.matmul(q * root, np.swapaxes(k * root, 2, 3))
+        if attrs[2]:
+            scores = scores + np.triu(np.full(scores.shape[2:], -np.inf, scores.dtype), 1)
+        weights = np.exp(scores - scores.max(axis=3, keepdims=True))
+        y = np.matmul(weights / weights.sum(axis=3, keepdims=True), v)
         if operands[0].ndim == 3:
             y = np.swapaxes(y, 1, 2).reshape(*operands[0].shape[:2], -1)
         return np.asarray(y).astype(operands[0].dtype, copy=False)

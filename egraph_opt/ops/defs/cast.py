@@ -35,9 +35,8 @@ class Cast(Operator):
         require(to in _DTYPES and types[0].dtype in _DTYPES, f"Cast of {types[0].dtype} to {to}")
         return TensorType(str(to), types[0].shape)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
-        with np.errstate(all="ignore"):
-            return operands[0].astype(numpy_dtype(str(attrs[0])))
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+        return operands[0].astype(numpy_dtype(str(attrs[0])))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         kinds = ("float32", "float64", "int32", "int64", "bool", "float16")
@@ -75,7 +74,7 @@ class Where(Operator):
         require(x.dtype == y.dtype, f"Where of {x.dtype} and {y.dtype}")
         return TensorType(x.dtype, broadcast([t.shape for t in types]))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         condition, x, y = operands
         return np.where(condition.astype(bool), x, y)
 

@@ -49,7 +49,7 @@ class Fill(Operator):
         require(holds(str(dtype), value), f"Fill of {dtype} with {value!r}")
         return TensorType(str(dtype), shape)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         return np.full(ints(attrs[0]), attrs[1], numpy_dtype(str(attrs[2])))  # type: ignore[arg-type]
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
@@ -128,7 +128,7 @@ class ShapeOf(Operator):
         require(0 <= start <= end <= types[0].rank, f"Shape of axes {start} to {end} of {types[0]}")
         return TensorType("int64", (end - start,))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         start, end = (integer(a) for a in attrs)
         return np.array(operands[0].shape[start:end], np.int64)
 

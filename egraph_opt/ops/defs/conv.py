@@ -60,7 +60,7 @@ class Conv(Operator):
         ]
         return TensorType(x.dtype, (x.shape[0], outputs, *sizes))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         strides, pads, dilations, group = ints(attrs[0]), ints(attrs[1]), ints(attrs[2]), integer(attrs[3])
         x, w = operands[0], operands[1]
         wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
@@ -158,10 +158,10 @@ class FusedConv(Conv):
         assert isinstance(inner, TensorType)
         return operator(str(activation)).infer(parameters, [inner])
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         activation, parameters = attrs[4:]
         assert isinstance(parameters, tuple)
-        result = operator(str(activation)).evaluate(parameters, [super().evaluate(attrs[:4], operands)])
+        result = operator(str(activation)).compute(parameters, [super().compute(attrs[:4], operands)])
         assert not isinstance(result, tuple)
         return result
 

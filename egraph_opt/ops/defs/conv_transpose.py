@@ -68,7 +68,7 @@ class ConvTranspose(Operator):
             sizes.append(size)
         return TensorType(x.dtype, (x.shape[0], outputs, *sizes))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         strides, pads, dilations, extra = (ints(a) for a in attrs[:4])
         group, x, w = integer(attrs[4]), wide(operands[0]), wide(operands[1])
         n, kernel = x.shape[0], w.shape[2:]

@@ -49,10 +49,9 @@ class Unary(Operator):
             raise IllTyped(f"{self.name} is not defined on {types[0].dtype}")
         return types[0]
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x = operands[0]
-        with np.errstate(all="ignore"):
-            return np.asarray(self.function(x, *attrs)).astype(x.dtype, copy=False)
+        return np.asarray(self.function(x, *attrs)).astype(x.dtype, copy=False)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         chosen = tuple(
@@ -74,6 +73,7 @@ class Binary(Operator):
     """``z = f(x, y)`` with broadcasting; both operands have one dtype."""
 
     arity = (2, 2)
+    alike = True
 
     def __init__(
         self,
@@ -99,10 +99,9 @@ class Binary(Operator):
             raise IllTyped(f"{self.name} is not defined on {x.dtype}")
         return TensorType(self.result or x.dtype, broadcast([x.shape, y.shape]))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x, y = operands
-        with np.errstate(all="ignore"):
-            z = np.asarray(self.function(x, y))
+        z = np.asarray(self.function(x, y))
         return z if self.result else z.astype(x.dtype, copy=False)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
@@ -144,12 +143,11 @@ class Clip(Operator):
         require(all(bound is None or holds(dtype, bound) for bound in attrs), f"Clip of {dtype} to {attrs}")
         return types[0]
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x, (low, high) = operands[0], attrs
-        with np.errstate(over="ignore"):  # limits of float32 are infinite in float16
-            if low is not None:
-                x = np.maximum(x, np.array(low, x.dtype))
-            return x if high is None else np.minimum(x, np.array(high, x.dtype))
+        if low is not None:
+            x = np.maximum(x, np.array(low, x.dtype))
+        return x if high is None else np.minimum(x, np.array(high, x.dtype))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         low, high = sorted(float(v) for v in np.round(rng.normal(size=2) * 8) / 8)

@@ -49,7 +49,7 @@ class Gather(GatherBase):
         require(0 <= axis < data.rank, f"Gather from axis {axis} of {data}")
         return TensorType(data.dtype, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         data, indices = operands
         return np.asarray(np.take(data, indices.astype(np.int64), axis=integer(attrs[0])))
 
@@ -79,7 +79,7 @@ class GatherElements(GatherBase):
             require(i == axis or inside, f"GatherElements from {data} by {indices}")
         return TensorType(data.dtype, indices.shape)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         (data, indices), axis = operands, integer(attrs[0])
         cut = tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))
         return np.take_along_axis(data[cut], indices.astype(np.int64), axis=axis)

@@ -25,7 +25,7 @@ class Get(Operator):
             raise IllTyped(f"no output {index} in {types[0]}")
         return items[index]
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         (index,) = attrs
         assert isinstance(index, int)
         return operands[0][index]  # the operand is the tuple that the other operator returned

@@ -36,10 +36,9 @@ class MatMul(Operator):
         columns: tuple[Size, ...] = b.shape[-1:] if b.rank > 1 else ()
         return TensorType(a.dtype, (*batch, *rows, *columns))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         a, b = operands
-        with np.errstate(all="ignore"):
-            return np.asarray(np.matmul(wide(a), wide(b))).astype(a.dtype, copy=False)
+        return np.asarray(np.matmul(wide(a), wide(b))).astype(a.dtype, copy=False)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         a, b = types
@@ -104,14 +103,13 @@ class Gemm(Operator):
             require(broadcast([(rows, columns), types[2].shape]) == (rows, columns), f"{types[2]} added by Gemm")
         return TensorType(a.dtype, (rows, columns))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         trans_a, trans_b, alpha, beta = attrs
         a, b = wide(operands[0]), wide(operands[1])
-        with np.errstate(all="ignore"):
-            y = _times(alpha, np.matmul(a.T if trans_a else a, b.T if trans_b else b))
-            if len(operands) == 3:
-                y = y + _times(beta, wide(operands[2]))
-            return np.asarray(y).astype(operands[0].dtype, copy=False)
+        y = _times(alpha, np.matmul(a.T if trans_a else a, b.T if trans_b else b))
+        if len(operands) == 3:
+            y = y + _times(beta, wide(operands[2]))
+        return np.asarray(y).astype(operands[0].dtype, copy=False)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         a, b, c = (*types, None)[:3]

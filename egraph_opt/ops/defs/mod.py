@@ -28,12 +28,11 @@ class Mod(Binary):
         require(fmod == 1 or types[0].dtype not in FLOATS, "Mod of floats without fmod")
         return super().infer(attrs, types)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x, y = operands
         if x.dtype.kind in "iu":
             y = np.where(y == 0, np.ones_like(y), y)
-        with np.errstate(all="ignore"):
-            return np.asarray(np.fmod(x, y) if attrs[0] else np.mod(x, y)).astype(x.dtype, copy=False)
+        return np.asarray(np.fmod(x, y) if attrs[0] else np.mod(x, y)).astype(x.dtype, copy=False)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         found = _SHAPES.complete(rng, (), types)

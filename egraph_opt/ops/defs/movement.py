@@ -52,7 +52,7 @@ class Transpose(Mover):
             raise IllTyped(f"perm {perm} does not order the {x.rank} axes")
         return TensorType(x.dtype, tuple(x.shape[axis] for axis in perm))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         return operands[0].transpose(ints(attrs[0]))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
@@ -76,6 +76,7 @@ class Concat(Mover):
     name = "Concat"
     params = (Param("axis", "int"),)
     arity = (1, None)
+    alike = True
     onnx_names = ("Concat",)
 
     def infer(self, attrs: Attrs, types: Types) -> Type:
@@ -91,7 +92,7 @@ class Concat(Mover):
             total = total + t.shape[axis]
         return TensorType(first.dtype, (*before, total, *after))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         return np.concatenate(operands, axis=integer(attrs[0]))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
@@ -129,7 +130,7 @@ class Split(Mover):
         shapes = [(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in pieces]
         return TupleType(tuple(TensorType(x.dtype, shape) for shape in shapes))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> tuple[Array, ...]:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> tuple[Array, ...]:
         cuts = [int(c) for c in np.cumsum(ints(attrs[1]))[:-1]]
         return tuple(np.split(operands[0], cuts, axis=integer(attrs[0])))
 
@@ -198,7 +199,7 @@ class Expand(Mover):
                 raise IllTyped(f"Expand of {x} to {list(shape)} is not expressible in ONNX")
         return TensorType(x.dtype, shape)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         return np.broadcast_to(operands[0], ints(attrs[0]))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
@@ -248,7 +249,7 @@ class Tile(Mover):
         require(len(repeats) == x.rank and min(repeats, default=0) >= 0, f"Tile of {x} by {repeats}")
         return TensorType(x.dtype, tuple(size * n for size, n in zip(x.shape, repeats, strict=True)))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         return np.tile(operands[0], ints(attrs[0]))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:

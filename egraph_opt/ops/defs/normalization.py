@@ -55,12 +55,11 @@ class BatchNormalization(Normalization):
     arity = (5, 5)
     onnx_names = ("BatchNormalization",)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x = wide(operands[0])
         scale, bias, mean, variance = (_per_channel(wide(p), x.ndim) for p in operands[1:])
-        with np.errstate(all="ignore"):
-            factor = scale / np.sqrt(variance + _epsilon(attrs, x))
-            return ((x - mean) * factor + bias).astype(operands[0].dtype, copy=False)
+        factor = scale / np.sqrt(variance + _epsilon(attrs, x))
+        return ((x - mean) * factor + bias).astype(operands[0].dtype, copy=False)
 
     def from_onnx(self, source: Source) -> int:
         source.only_output("its statistics are used (training)")
@@ -82,12 +81,11 @@ class InstanceNormalization(Normalization):
     ranks = 3
     onnx_names = ("InstanceNormalization",)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x = wide(operands[0])
         scale, bias = (_per_channel(wide(p), x.ndim) for p in operands[1:])
-        with np.errstate(all="ignore"):
-            y = _standard(x, tuple(range(2, x.ndim)), _epsilon(attrs, x))
-            return (y * scale + bias).astype(operands[0].dtype, copy=False)
+        y = _standard(x, tuple(range(2, x.ndim)), _epsilon(attrs, x))
+        return (y * scale + bias).astype(operands[0].dtype, copy=False)
 
     def from_onnx(self, source: Source) -> int:
         epsilon = source.attr("epsilon", _EPSILONS[0])
@@ -115,13 +113,12 @@ class LayerNormalization(Normalization):
         require(isinstance(attrs[1], float), "epsilon is a number")
         return x
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x, axis = wide(operands[0]), integer(attrs[0])
-        with np.errstate(all="ignore"):
-            y = self.normalize(x, tuple(range(axis, x.ndim)), _epsilon(attrs, x)) * wide(operands[1])
-            if len(operands) == 3:
-                y = y + wide(operands[2])
-            return y.astype(operands[0].dtype, copy=False)
+        y = self.normalize(x, tuple(range(axis, x.ndim)), _epsilon(attrs, x)) * wide(operands[1])
+        if len(operands) == 3:
+            y = y + wide(operands[2])
+        return y.astype(operands[0].dtype, copy=False)
 
     def normalize(self, x: Array, axes: tuple[int, ...], epsilon: Array) -> Array:
         """The normalised values, before scale and bias."""
@@ -177,15 +174,14 @@ class LRN(Operator):
         require(integer(attrs[3]) >= 1 and all(isinstance(a, float) for a in attrs[:3]), f"LRN with {attrs}")
         return types[0]
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         alpha, beta, bias = (a for a in attrs[:3] if isinstance(a, float))
         size, x = integer(attrs[3]), wide(operands[0])
         before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
         squares = np.pad(x * x, [(0, 0), (before, after), *[(0, 0)] * (x.ndim - 2)])
         total = np.stack([squares[:, i : i + x.shape[1]] for i in range(size)]).sum(axis=0)
         kind = x.dtype.type
-        with np.errstate(all="ignore"):
-            return (x / (kind(bias) + kind(alpha / size) * total) ** kind(beta)).astype(operands[0].dtype, copy=False)
+        return (x / (kind(bias) + kind(alpha / size) * total) ** kind(beta)).astype(operands[0].dtype, copy=False)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         x = types[0] or TensorType("float64", distinct_shape(rng, 4))
@@ -225,15 +221,14 @@ class Softmax(Operator):
         require(x.dtype in FLOATS and 0 <= axis < x.rank, f"{self.name} of {x} along axis {axis}")
         return x
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x, axis = wide(operands[0]), integer(attrs[0])
         if not x.size:
             return operands[0]
-        with np.errstate(all="ignore"):
-            shifted = x - x.max(axis=axis, keepdims=True)
-            total = np.exp(shifted).sum(axis=axis, keepdims=True)
-            y = shifted - np.log(total) if self.logarithm else np.exp(shifted) / total
-            return y.astype(operands[0].dtype, copy=False)
+        shifted = x - x.max(axis=axis, keepdims=True)
+        total = np.exp(shifted).sum(axis=axis, keepdims=True)
+        y = shifted - np.log(total) if self.logarithm else np.exp(shifted) / total
+        return y.astype(operands[0].dtype, copy=False)
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
         least = 1 if attrs[0] is None else integer(attrs[0]) + 1

@@ -60,7 +60,7 @@ class Pad(Operator):
             require(mode != "edge" or size != 0 or begin == end == 0, "Pad repeats the border of nothing")
         return TensorType(x.dtype, tuple(size + pads[i] + pads[i + x.rank] for i, size in enumerate(x.shape)))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         pads, mode, value = ints(attrs[0]), attrs[1], attrs[2]
         x = operands[0]
         width = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))

@@ -133,7 +133,7 @@ class MaxPool(Pool):
     dtypes = FLOATS | {"int8", "uint8"}
     onnx_names = ("MaxPool",)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x = operands[0]
         windows = _windows(wide(x), attrs, numpy_limits(x.dtype)[0])
         return windows.max(axis=tuple(range(x.ndim, windows.ndim))).astype(x.dtype, copy=False)
@@ -160,7 +160,7 @@ class AveragePool(Pool):
         require(attrs[5] in (0, 1), "count_include_pad is 0 or 1")
         return super().infer(attrs, types)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x = wide(operands[0])
         windows = _windows(x, attrs, 0)
         inner = tuple(range(x.ndim, windows.ndim))
@@ -172,8 +172,7 @@ class AveragePool(Pool):
             counts = _windows(ones, attrs, 0, windows.shape[2 : x.ndim]).sum(axis=inner)
         else:
             counts = _windows(ones, attrs, 0).sum(axis=inner)
-        with np.errstate(all="ignore"):
-            return (windows.sum(axis=inner) / counts).astype(operands[0].dtype, copy=False)
+        return (windows.sum(axis=inner) / counts).astype(operands[0].dtype, copy=False)
 
     def from_onnx(self, source: Source) -> int:
         count = int(bool(source.int_attr("count_include_pad", 0)))
@@ -200,7 +199,7 @@ class GlobalPool(Operator):
         require(0 not in x.shape[2:], f"{self.name} of nothing")
         return TensorType(x.dtype, (*x.shape[:2], *(1,) * (x.rank - 2)))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x = wide(operands[0])
         axes = tuple(range(2, x.ndim))
         y = x.max(axis=axes, keepdims=True) if self.name == "GlobalMaxPool" else x.mean(axis=axes, keepdims=True)

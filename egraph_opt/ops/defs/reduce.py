@@ -62,10 +62,9 @@ class Reduce(Operator):
         require(self.empty or all(x.shape[axis] != 0 for axis in axes), f"{self.name} of nothing")
         return TensorType(x.dtype, _reduced(x.shape, axes, keep))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         x, axes = operands[0], ints(attrs[0])
-        with np.errstate(all="ignore"):
-            y = np.asarray(self.function(wide(x), axes)).astype(x.dtype, copy=False)
+        y = np.asarray(self.function(wide(x), axes)).astype(x.dtype, copy=False)
         return y if attrs[1] else y.reshape([n for axis, n in enumerate(y.shape) if axis not in axes])
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
@@ -120,7 +119,7 @@ class Arg(Operator):
         require(0 <= axis < x.rank and x.shape[axis] != 0, f"{self.name} of {x} along axis {axis}")
         return TensorType("int64", _reduced(x.shape, (axis,), keep))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         axis, keep, last = (integer(a) for a in attrs)
         x = wide(operands[0])
         y = self.function(np.flip(x, axis) if last else x, axis=axis, keepdims=bool(keep))

@@ -42,7 +42,7 @@ class Reshape(Operator):
             raise IllTyped(f"Reshape of {x} to {list(shape)} is not expressible in ONNX")
         return TensorType(x.dtype, shape)
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         return operands[0].reshape(ints(attrs[0]))
 
     def complete(self, rng: Rng, attrs: Sequence[AttrValue], types: Sequence[TensorType | None]) -> Sample | None:
@@ -262,7 +262,7 @@ def _regroup(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[int, ...
     """A random shape with as many elements: neighbours merged, sizes split, axes of size 1 added or dropped."""
     result = list(shape)
     for _ in range(int(rng.integers(1, 4))):
-        kind, axis = rng.integers(4), int(rng.integers(len(result) + 1))
+        kind, axis = int(rng.integers(4)), int(rng.integers(len(result) + 1))
         if kind == 0 and axis + 1 < len(result):
             result[axis : axis + 2] = [result[axis] * result[axis + 1]]
         elif kind == 1 and axis < len(result) and result[axis] > 1:

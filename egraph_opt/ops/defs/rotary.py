@@ -43,7 +43,7 @@ class RotaryEmbedding(Operator):
         require(cosines.shape == sines.shape == (batch, length, half), f"RotaryEmbedding of {types}")
         return x
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         heads, interleaved = (integer(a) for a in attrs)
         given = operands[0]
         x, cosines, sines = (wide(o) for o in operands)
@@ -52,8 +52,7 @@ class RotaryEmbedding(Operator):
         half = x.shape[3] // 2
         first, second = (x[..., ::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
         cosines, sines = cosines[:, None], sines[:, None]
-        with np.errstate(all="ignore"):
-            pairs = (first * cosines - second * sines, first * sines + second * cosines)
+        pairs = (first * cosines - second * sines, first * sines + second * cosines)
         y = np.stack(pairs, axis=-1).reshape(x.shape) if interleaved else np.concatenate(pairs, axis=-1)
         y = np.swapaxes(y, 1, 2).reshape(given.shape) if heads else y
         return np.asarray(y).astype(given.dtype, copy=False)

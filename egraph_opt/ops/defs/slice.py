@@ -44,7 +44,7 @@ class Slice(Operator):
             shape[axis] = _count(shape[axis], start, end, step)
         return TensorType(types[0].dtype, tuple(shape))
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         cut = [slice(None)] * operands[0].ndim
         for axis, start, end, step in _rows(attrs):
             cut[axis] = slice(start, None if step < 0 and end == -1 else end, step)

@@ -34,7 +34,7 @@ class Trilu(Operator):
         require(attrs[0] in (0, 1) and isinstance(attrs[1], int), f"Trilu with {attrs}")
         return types[0]
 
-    def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
+    def compute(self, attrs: Attrs, operands: Sequence[Array]) -> Array:
         upper, k = (integer(a) for a in attrs)
         x = operands[0]
         lower = np.tri(x.shape[-2], x.shape[-1], k - 1 if upper else k, dtype=bool)

@@ -154,8 +154,7 @@ class Enumeration:
     def _value(self, op: str, attrs: tuple[AttrValue, ...], operands: list[Value]) -> Value:
         if self.world.semantics == "ring":
             return apply_ring(op, attrs, operands)
-        with np.errstate(all="ignore"):
-            result = operator(op).evaluate(attrs, operands)  # type: ignore[arg-type]
+        result = operator(op).evaluate(attrs, operands)  # type: ignore[arg-type]
         if isinstance(result, tuple):
             return tuple(np.round(r, DIGITS) + 0.0 for r in result)
         return np.round(np.asarray(result), DIGITS) + 0.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from egraph_opt.rewrites.prove.check import Rejected, check
 from egraph_opt.rewrites.prove.minimise import minimise
 from egraph_opt.rewrites.prove.proof import Proof, by_name
-from egraph_opt.rewrites.prove.search import Found, Limits, operators_in, search
+from egraph_opt.rewrites.prove.search import Found, Limits, Spelled, search
 from egraph_opt.rewrites.prove.world import Untyped, World
 from egraph_opt.terms import Equation
 
@@ -109,14 +109,14 @@ def _differences(clock: Sequence[float]) -> tuple[float, float, float]:
 
 def _search(equation: Equation, axioms: Sequence[Equation], world: World, limits: Limits) -> Found | None:
     """Tries few axioms first: those about operators of the goal, then those that move data as well, then all."""
-    mine = operators_in(equation)
+    mine, spelled = equation.heads, Spelled(axioms, world)
     tried: list[Equation] = []
     for allowed in (mine, mine | _MOVES, None):
-        chosen = [a for a in axioms if allowed is None or operators_in(a) <= allowed]
+        chosen = [a for a in axioms if allowed is None or a.heads <= allowed]
         if len(chosen) == len(tried):
             continue
         tried = chosen
-        found = search(equation, chosen, world, limits=limits)
+        found = search(equation, chosen, world, limits=limits, spelled=spelled)
         if found.proved:
             return found
     return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from egraph_opt.rewrites.prove.closure import Closure
-from egraph_opt.rewrites.prove.proof import Axioms, Instance, equalities
+from egraph_opt.rewrites.prove.proof import Instance, equalities
 from egraph_opt.rewrites.prove.terms import Schema, Term, names, schema, substitute_text, subterms
 from egraph_opt.rewrites.prove.world import Untyped, World
 from egraph_opt.terms import Equation
@@ -131,6 +131,36 @@ def _bound(side: tuple[Term, ...]) -> set[str]:
     return {p.head for p in parts if p.is_variable} | {t for p in parts for t in p.attrs if t.isidentifier()}
 
 
+class Spelled:
+    """What instances of axioms say in a world; worked out once, however many searches come upon them."""
+
+    def __init__(self, axioms: Sequence[Equation], world: World) -> None:
+        self.world = world
+        self._axioms = {axiom.name: axiom for axiom in axioms}
+        self._schemas: dict[str, Schema] = {}  # of axioms that were matched: the look-up of one reads all of it
+        self._known: dict[Instance, tuple[tuple[Term, Term], ...]] = {}
+
+    def equalities(self, instance: Instance) -> tuple[tuple[Term, Term], ...]:
+        """The equalities of an instance; none where its conditions do not hold or it is ill-typed."""
+        known = self._known.get(instance)
+        if known is None:
+            known = self._known[instance] = self._spell(instance)
+        return known
+
+    def _spell(self, instance: Instance) -> tuple[tuple[Term, Term], ...]:
+        made = self._schemas.get(instance.axiom)
+        if made is None:
+            made = self._schemas[instance.axiom] = schema(self._axioms[instance.axiom])
+        binding = dict(instance.binding)
+        try:
+            if not self.world.all_hold(made, binding):
+                return ()
+            equal = equalities(made, binding)
+            return equal if all(self.world.types(a) == self.world.types(b) for a, b in equal) else ()
+        except Untyped:
+            return ()
+
+
 def search(
     equation: Equation,
     axioms: Sequence[Equation],
@@ -138,8 +168,12 @@ def search(
     *,
     limits: Limits = Limits(),
     seeds: Sequence[Term] = (),
+    spelled: Spelled | None = None,
 ) -> Found:
-    """Saturates the goal's terms with the axioms, until its sides are equal or a limit is reached."""
+    """Saturates the goal's terms with the axioms, until its sides are equal or a limit is reached.
+
+    ``spelled`` holds what instances of these axioms, and of others, say in this world.
+    """
     graph = Graph(world)
     made = schema(equation)
     goal = [(graph.add(a), graph.add(b)) for a, b in zip(made.lhs, made.rhs, strict=True)]
@@ -150,15 +184,16 @@ def search(
             continue
     done: dict[Instance, None] = {}
     tried: set[Instance] = set()
-    table = {a.name: a for a in axioms}
+    spelled = spelled or Spelled(axioms, world)
+    matched = [triggers(axiom) for axiom in axioms]
     for number in range(limits.rounds):
         before = len(done)
         room = limits.nodes * (number + 1) // limits.rounds
-        for instance in _matches(graph, axioms, limits, tried):
+        for instance in _matches(graph, matched, limits, tried):
             if len(graph.nodes) > room:
                 break
             tried.add(instance)
-            if _apply(graph, instance, table):
+            if _apply(graph, spelled.equalities(instance)):
                 done[instance] = None
         graph.close()
         if all(graph.find(a) == graph.find(b) for a, b in goal):
@@ -168,24 +203,20 @@ def search(
     return Found(False, tuple(done), tuple(seeds))
 
 
-def _apply(graph: Graph, instance: Instance, axioms: Axioms) -> bool:
-    """Adds an instance, if its conditions hold and it is well-typed."""
-    made, binding = schema(axioms[instance.axiom]), dict(instance.binding)
+def _apply(graph: Graph, equal: tuple[tuple[Term, Term], ...]) -> bool:
+    """Adds the equalities of an instance; whether there are any."""
     try:
-        if not graph.world.all_hold(made, binding):
-            return False
-        equal = equalities(made, binding)
-        if any(graph.world.types(a) != graph.world.types(b) for a, b in equal):
-            return False
         pairs = [(graph.add(a), graph.add(b)) for a, b in equal]
     except Untyped:
         return False
     for a, b in pairs:
         graph.merge(a, b)
-    return True
+    return bool(pairs)
 
 
-def _matches(graph: Graph, axioms: Sequence[Equation], limits: Limits, tried: set[Instance]) -> list[Instance]:
+def _matches(
+    graph: Graph, matched: Sequence[tuple[Trigger, ...]], limits: Limits, tried: set[Instance]
+) -> list[Instance]:
     """Every new instance that the graph suggests now, those of small terms first, else in the order of the axioms."""
     index: dict[tuple[str, int], list[tuple[tuple[str, ...], tuple[int, ...], int]]] = {}
     classes: dict[int, list[tuple[str, tuple[str, ...], tuple[int, ...]]]] = {}
@@ -194,14 +225,14 @@ def _matches(graph: Graph, axioms: Sequence[Equation], limits: Limits, tried: se
         index.setdefault((head, len(operands)), []).append((keys, operands, graph.find(class_)))
         classes.setdefault(graph.find(class_), []).append((head, keys, operands))
     found: dict[Instance, int] = {}
-    for axiom in axioms:
-        for trigger in triggers(axiom):
+    for ways in matched:
+        for trigger in ways:
             for binding in _roots(graph, trigger.patterns, index, classes, {}):
                 instance = _instance(graph, trigger, binding)
                 if instance is not None and instance not in tried:
                     found[instance] = _size(trigger, instance)
-            if len(found) > limits.instances:
-                break
+        if len(found) > limits.instances:
+            break
     return sorted(found, key=found.__getitem__)
 
 
@@ -260,9 +291,3 @@ def _instance(graph: Graph, trigger: Trigger, binding: Binding) -> Instance | No
         except Untyped:
             return None
     return Instance(trigger.axiom, tuple(sorted(texts.items())))
-
-
-def operators_in(equation: Equation) -> frozenset[str]:
-    """Operators on either side."""
-    made = schema(equation)
-    return frozenset(t.head for side in (*made.lhs, *made.rhs) for t in subterms(side) if not t.is_variable)

@@ -53,10 +53,13 @@ class World:
         """
         rng = np.random.default_rng([seed, *equation.equation.encode(), *"".join(equation.when).encode()])
         sampler = Sampler(equation)
-        drawn = [sampler.draw(rng) for _ in range(cases)]
-        found = [case for case in drawn if case is not None]
-        if not found:
-            raise Untyped(f"{equation.name}: no shapes fit its left side and conditions")
+        found: list[Case] = []
+        for _ in range(cases):
+            case = sampler.draw(rng)
+            if case is not None:
+                found.append(case)
+            elif not found:
+                raise Untyped(f"{equation.name}: no shapes fit its left side and conditions")
         shapes = number_names(equation)
         self.environments: list[Environment] = [_environment(case, shapes) for case in found]
         self.given = frozenset(schema(equation).given)
