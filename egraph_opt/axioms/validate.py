@@ -21,6 +21,7 @@ from egraph_opt.axioms.evaluate import (
     Resolve,
     Source,
     Term,
+    Terms,
     Values,
     method,
     resolver,
@@ -110,8 +111,9 @@ class _Sides:
     """Both sides of an axiom, ready for cases."""
 
     def __init__(self, axiom: Axiom) -> None:
-        self._left: Resolve = resolver(axiom.lhs[0])
-        self._right: Resolve = resolver(axiom.rhs[0])
+        terms = Terms()
+        self._left: Resolve = resolver(axiom.lhs[0], terms)
+        self._right: Resolve = resolver(axiom.rhs[0], terms)
 
     def terms(self, case: Case) -> tuple[Term, Term] | None:
         """Both sides under a case; ``None`` where the right side's attributes are undefined."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from egraph_opt.axioms import Axiom, all_axioms, axiom
-from egraph_opt.axioms.evaluate import PRIME, Source, inverse, method, residue, resolver, values_of
+from egraph_opt.axioms.evaluate import PRIME, Source, Terms, inverse, method, residue, resolver, values_of
 from egraph_opt.axioms.space import FULL, pads
 from egraph_opt.axioms.validate import validate
 from egraph_opt.ir import TensorType
@@ -90,14 +90,14 @@ def test_an_axiom_that_fits_no_shapes_is_refused() -> None:
 )
 def test_a_fault_of_an_evaluator_is_seen(name: str, broken: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = operator(broken)
-    evaluate = declared.evaluate
+    compute = declared.compute
 
     def faulty(attrs: tuple[object, ...], operands: list[np.ndarray]) -> np.ndarray:
-        result = np.array(evaluate(attrs, operands))  # type: ignore[arg-type]
+        result = np.array(compute(attrs, operands))  # type: ignore[arg-type]
         result.reshape(-1)[-1:] = operands[0].reshape(-1)[:1]
         return result
 
-    monkeypatch.setattr(declared, "evaluate", faulty)
+    monkeypatch.setattr(declared, "compute", faulty)
     report = validate(_named(name), sample=60)
     assert not report.passed
     assert words in report.counterexample
@@ -107,8 +107,8 @@ def test_a_fault_is_seen_modulo_the_prime_alone(monkeypatch: pytest.MonkeyPatch)
     """Where exact polynomials are not asked (too few small shapes), the residues still see it."""
     monkeypatch.setattr("egraph_opt.axioms.validate.applies", lambda _: False)
     declared = operator("MatMul")
-    evaluate = declared.evaluate
-    monkeypatch.setattr(declared, "evaluate", lambda a, o: np.asarray(evaluate(a, o)) + (o[0].shape[-1] > 3))
+    compute = declared.compute
+    monkeypatch.setattr(declared, "compute", lambda a, o: np.asarray(compute(a, o)) + (o[0].shape[-1] > 3))
     report = validate(_named("matmul-of-sum-right"), sample=60)
     assert "modulo a prime" in report.counterexample
 
@@ -121,7 +121,7 @@ def test_methods_follow_from_what_an_axiom_says() -> None:
 
 
 def test_parts_of_terms_are_kept_with_the_residues_that_they_were_computed_of() -> None:
-    values, of = values_of("prime", Source(0))[0], resolver(parse("Div(Add(x, y), y)"))
+    values, of = values_of("prime", Source(0))[0], resolver(parse("Div(Add(x, y), y)"), Terms())
     shapes = [(2, 3), (1, 3), (2, 3), (3,)]
     for shape in shapes:
         case = Case({"x": TensorType("float64", (2, 3)), "y": TensorType("float64", shape)})
