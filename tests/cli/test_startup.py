@@ -86,3 +86,12 @@ def test_each_command_is_there_with_and_without_the_others() -> None:
     for name in COMMANDS:
         one = program([name, "--help"])
         assert [c.name for c in one.registered_commands] + [g.name for g in one.registered_groups] == [name]
+
+
+def test_the_package_is_the_command_too(tmp_path: Path) -> None:
+    def out(*words: str) -> str:
+        return subprocess.run(words, capture_output=True, text=True, timeout=300, check=True, cwd=tmp_path).stdout
+
+    assert out(sys.executable, "-m", "egraph_opt", "--help").startswith("Usage: ")
+    tried = ("axioms", "validate", "add-commutative", "mul-commutative", "--sample", "2", "--jobs", "2")
+    assert "2 axioms: " in out(sys.executable, "-m", "egraph_opt", *tried)  # in processes that are spawned
