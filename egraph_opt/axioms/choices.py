@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from egraph_opt.axioms import attributes
 from egraph_opt.axioms.cases import Choice, Enumeration, exactly
 from egraph_opt.axioms.convolutions import average_pool, conv, fused_conv, global_pool, max_pool
 from egraph_opt.axioms.links import Form
@@ -133,7 +133,7 @@ def _below(e: Enumeration, total: int, others: int) -> tuple[int, ...]:
 def _split(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
     def pieces(chosen: tuple[Any, ...], x: TensorType) -> tuple[tuple[int, ...], ...]:
         axis: int = chosen[0]
-        return _pieces(x.numbers()[axis])
+        return attributes.pieces(x.numbers()[axis])
 
     for x in e.fill(app.operands[0], None):
         assert isinstance(x, TensorType)
@@ -141,13 +141,6 @@ def _split(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
             axes = range(x.rank)
             for attrs in e.bind(app.attrs, lambda _, axes=axes: axes, lambda c, x=x: pieces(c, x)):
                 yield from e.emit(app, attrs, (x,), None)
-
-
-@cache
-def _pieces(size: int) -> tuple[tuple[int, ...], ...]:
-    """One to three pieces of an axis."""
-    every = (p for count in (1, 2, 3) for p in itertools.product(range(1, size + 1), repeat=count))
-    return tuple(p for p in every if sum(p) == size)
 
 
 def _get(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
@@ -174,32 +167,10 @@ def _slice(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 
         def column(chosen: tuple[Any, ...], shape: tuple[int, ...] = shape) -> tuple[tuple[int, ...], ...]:
             chosen_axes: tuple[int, ...] = chosen[0]
-            return _column(tuple([shape[axis] for axis in chosen_axes]), chosen[1:])
+            return attributes.column(tuple([shape[axis] for axis in chosen_axes]), chosen[1:])
 
         for attrs in e.bind(app.attrs, axes, column, column, column):
             yield from e.emit(app, attrs, (x,), form)
-
-
-@cache
-def _column(sizes: tuple[int, ...], before: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """What follows the starts, or the starts and ends, that are chosen already."""
-    at = len(before)
-    return tuple(dict.fromkeys(cut[at] for cut in _cuts(sizes) if cut[:at] == before))
-
-
-@cache
-def _cuts(sizes: tuple[int, ...]) -> list[tuple[tuple[int, ...], ...]]:
-    """Starts, ends and steps on axes of these sizes."""
-    rows = itertools.product(*(_rows(size, len(sizes) > 1) for size in sizes))
-    return [tuple(zip(*row, strict=True)) for row in rows]
-
-
-def _rows(size: int, few: bool) -> list[tuple[int, int, int]]:
-    """Starts, ends and steps on an axis."""
-    if few:
-        return [(0, size, 1), (size - 1, size, 1), (0, max(size - 1, 1), 1)][: size + 1]
-    plain = [(start, end, 1) for start in range(size) for end in range(start + 1, size + 1)]
-    return plain + [(0, size, 2), (size - 1, -1, -1)] * (size > 2)
 
 
 def _pad(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
@@ -207,7 +178,7 @@ def _pad(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
 
     def choosers(rank: int) -> list[Callable[[tuple[Any, ...]], Any]]:
         return [
-            lambda _: _pads(e.space.sides, rank),
+            lambda _: attributes.pads(e.space.sides, rank),
             lambda _: dict.fromkeys(m for m, _ in modes),
             lambda c: [v for m, v in modes if m == c[1]],
         ]
@@ -236,34 +207,12 @@ def _unpadded(e: Enumeration, domain: tuple[int, ...], total: int) -> tuple[int,
     return tuple(n - total for n in domain if 0 < n - total <= max(e.space.sizes))
 
 
-@cache
-def _pads(sides: tuple[tuple[int, int], ...], rank: int) -> tuple[tuple[int, ...], ...]:
-    """One axis, the spatial axes or all axes padded alike."""
-    places = [tuple(i == axis for i in range(rank)) for axis in range(rank)]
-    places += [tuple(i >= 2 for i in range(rank)), (True,) * rank]
-    return tuple(
-        dict.fromkeys(tuple(side[end] * here for end in (0, 1) for here in place) for place in places for side in sides)
-    )
-
-
 def _reshape(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
     for x in e.fill(app.operands[0], None):
         assert isinstance(x, TensorType)
         shape = x.numbers()
-        for attrs in e.bind(app.attrs, lambda _, shape=shape: regroupings(shape)):
+        for attrs in e.bind(app.attrs, lambda _, shape=shape: attributes.regroupings(shape)):
             yield from e.emit(app, attrs, (x,), form)
-
-
-@cache
-def regroupings(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Shapes of as many elements: flat, the same, neighbours merged, a size halved, an axis of size 1 more or less."""
-    found = [(math.prod(shape),), shape]
-    for i, size in enumerate(shape):
-        found += [(*shape[:i], size * shape[i + 1], *shape[i + 2 :])] if i + 1 < len(shape) else []
-        found += [(*shape[:i], 2, size // 2, *shape[i + 1 :])] if size % 2 == 0 else []
-        found += [(*shape[:i], *shape[i + 1 :])] if size == 1 else []
-    found += [(*shape[:i], 1, *shape[i:]) for i in range(len(shape) + 1)]
-    return tuple(dict.fromkeys(found))
 
 
 def _expand(e: Enumeration, app: App, form: Form) -> Iterator[Type]:
@@ -382,10 +331,7 @@ CHOICES: dict[str, Choice] = {
     **dict.fromkeys(("BatchNormalization", "InstanceNormalization"), _per_channel),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _per_axis),
     **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), global_pool),
-    **dict.fromkeys(
-        [*(name for name, _ in UNARY), "Softsign", "Mish"],
-        _unary,
-    ),
+    **dict.fromkeys([*(name for name, _ in UNARY), "Softsign", "Mish"], _unary),
     "Transpose": _transpose,
     "Concat": _concat,
     "Split": _split,
