@@ -1,6 +1,6 @@
 """Values of both sides of an axiom on one case: modulo a prime, on signed integers, or in float64.
 
-All of them call the operator table's own ``evaluate``. Modulo a prime, division multiplies by the inverse, means are
+All of them call the operator table's own ``compute``. Modulo a prime, division multiplies by the inverse, means are
 taken in float64 and made whole again (sums of residues times a common multiple of the counts stay below 2**53),
 maxima compare representatives (data movement commutes with the maximum of any order), and an element-wise operator
 that is no polynomial is a random polynomial of its own: what holds for it holds for every function.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 
@@ -92,6 +92,7 @@ class Operator:
         """The value in NumPy, in the operands' own dtype; also on float64 and on int64 residues."""
         raise NotImplementedError(self.name)
 
+    @final
     def evaluate(self, attrs: Attrs, operands: Sequence[Array]) -> Array | tuple[Array, ...]:
         """What ``compute`` says, without NumPy's warnings of overflow and NaNs. Who computes many values switches those
         off once."""
