@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 
 from egraph_opt.axioms import all_axioms
 from egraph_opt.rewrites.prove import attempt, prove
 from egraph_opt.rewrites.prove.canaries import goal
-from egraph_opt.terms import Equation
+from egraph_opt.terms import Case, Equation
+from egraph_opt.terms.sampling import Sampler
 
 _QK = "Split(MatMul(x, Concat(v, w, axis=1)), axis=1, sizes=(size(v, 1), size(w, 1)))"
 _QKV = "Split(MatMul(x, Concat(u, v, w, axis=1)), axis=1, sizes=(size(u, 1), size(v, 1), size(w, 1)))"
@@ -95,3 +97,16 @@ def test_true_goals_are_proved(equation: Equation) -> None:
 @pytest.mark.parametrize("equation", FALSE, ids=lambda e: e.name)
 def test_false_goals_are_not(equation: Equation) -> None:
     assert prove(equation, axioms()) is None
+
+
+def test_a_law_that_fits_no_shapes_is_given_up_after_one_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = goal("none", "Relu(x)", "Relu(x)", "rank(x) == 1", "rank(x) == 2")
+    draw, asked = Sampler.draw, list[int]()
+
+    def counted(sampler: Sampler, rng: np.random.Generator) -> Case | None:
+        asked.append(1)
+        return draw(sampler, rng)
+
+    monkeypatch.setattr(Sampler, "draw", counted)
+    assert "no shapes fit" in attempt(law, all_axioms()).reason
+    assert len(asked) == 1

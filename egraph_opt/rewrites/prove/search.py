@@ -137,7 +137,6 @@ class Spelled:
     def __init__(self, axioms: Sequence[Equation], world: World) -> None:
         self.world = world
         self._axioms = {axiom.name: axiom for axiom in axioms}
-        self._schemas: dict[str, Schema] = {}  # of axioms that were matched: the look-up of one reads all of it
         self._known: dict[Instance, tuple[tuple[Term, Term], ...]] = {}
 
     def equalities(self, instance: Instance) -> tuple[tuple[Term, Term], ...]:
@@ -148,10 +147,7 @@ class Spelled:
         return known
 
     def _spell(self, instance: Instance) -> tuple[tuple[Term, Term], ...]:
-        made = self._schemas.get(instance.axiom)
-        if made is None:
-            made = self._schemas[instance.axiom] = schema(self._axioms[instance.axiom])
-        binding = dict(instance.binding)
+        made, binding = schema(self._axioms[instance.axiom]), dict(instance.binding)
         try:
             if not self.world.all_hold(made, binding):
                 return ()

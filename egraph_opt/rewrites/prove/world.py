@@ -58,7 +58,7 @@ class World:
             case = sampler.draw(rng)
             if case is not None:
                 found.append(case)
-            elif not found:
+            elif not found:  # after thousands of attempts; as many for each further case would find none either
                 raise Untyped(f"{equation.name}: no shapes fit its left side and conditions")
         shapes = number_names(equation)
         self.environments: list[Environment] = [_environment(case, shapes) for case in found]
